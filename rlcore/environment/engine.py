@@ -1,0 +1,95 @@
+"""The one place that knows the order of operations: interpret the action, step, interpret the view, reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.interpreters import Reference
+from rlcore.contracts.status import LaneStatus
+from rlcore.environment.parts import EnvironmentParts
+from rlcore.environment.space_checks import check_lanes
+from rlcore.foundation.errors import ContractError
+from rlcore.foundation.lanes import take_lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Episodes in progress: a lane tree."""
+
+    state: Any  # the simulator's
+    view: Any  # of that state
+    status: LaneStatus
+    reference: Reference  # of the observation at this state
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What one step gave, besides the lanes after it."""
+
+    outcome: Any
+    reward: NDArray[np.float64]  # (lanes,)
+    components: dict[str, NDArray[np.float64]]  # unweighted, each (lanes,)
+    terminated: NDArray[np.bool_]  # (lanes,)
+    truncated: NDArray[np.bool_]  # (lanes,)
+
+
+def begin(parts: EnvironmentParts, seeds: Any, seed_id: NDArray[np.int64], visit: NDArray[np.int64]) -> Lanes:
+    """Start one lane for each seed."""
+    state = parts.simulator.start(seeds)
+    count = len(seed_id)
+    status = LaneStatus(seed_id, visit, np.zeros(count, np.int64), np.zeros(count, bool))
+    return _observe(parts, state, status)
+
+
+def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tuple[Lanes, Transition]:
+    """Take one step in every lane. All lanes must be alive: finished lanes are frozen because nobody steps them.
+
+    Raises:
+        SpaceError: for an action or an observation outside its declared space.
+        ContractError: for a finished lane, or a reward that is not finite.
+    """
+    if lanes.status.is_done.any():
+        raise ContractError(
+            f"lanes to advance must be alive, lanes {np.flatnonzero(lanes.status.is_done)[:5].tolist()} are finished: drop them first"
+        )
+    check_lanes(parts.action_interpreter.action_space, action, "action")
+    command = parts.action_interpreter.interpret(lanes.view, action, lanes.status)
+    stepped = parts.simulator.step(lanes.state, command)
+    status = replace(lanes.status, step=lanes.status.step + 1, is_done=stepped.terminated | stepped.truncated)
+    after = _observe(parts, stepped.state, status)
+    components = parts.reward.components(stepped.outcome, status)
+    reward = parts.reward.total(components)
+    if not np.isfinite(reward).all():
+        _refuse_reward(components, status)
+    return after, Transition(stepped.outcome, reward, components, stepped.terminated, stepped.truncated)
+
+
+def living(lanes: Lanes) -> Lanes:
+    """Return the lanes that are not finished."""
+    return take_lanes(lanes, ~lanes.status.is_done) if lanes.status.is_done.any() else lanes
+
+
+def _observe(parts: EnvironmentParts, state: Any, status: LaneStatus) -> Lanes:
+    view = parts.simulator.view(state)
+    interpreter = parts.state_interpreter
+    reference = interpreter.compress(view, status)
+    # Behind a compressed reference stands an observation that nobody has built yet: one lane's is built at every step to hold
+    # the interpreter to its space; where the reference is the observation, all lanes are checked.
+    shown = take_lanes(reference, slice(0, 1)) if interpreter.is_compressing else reference
+    check_lanes(interpreter.observation_space, interpreter.expand(shown), "observation")
+    return Lanes(state, view, status, reference)
+
+
+def _refuse_reward(components: dict[str, NDArray[np.float64]], status: LaneStatus) -> None:
+    for name, value in components.items():
+        bad = np.flatnonzero(~np.isfinite(value))
+        if len(bad):
+            lane = bad[0]
+            raise ContractError(
+                f"reward term {name!r} must be finite, was {value[lane]} for seed {status.seed_id[lane]} at step {status.step[lane]}"
+            )
+    raise ContractError("the weighted sum of reward terms must be finite, overflowed: use smaller weights")

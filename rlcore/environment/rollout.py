@@ -1,0 +1,215 @@
+"""Run whole episodes, or so many steps, for any number of seeds: the loops behind training, validation and backtest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.interpreters import Reference
+from rlcore.contracts.policy import Decision, Policy
+from rlcore.contracts.seeds import SeedSet
+from rlcore.environment.engine import Lanes, Transition, advance, begin, living
+from rlcore.environment.parts import EnvironmentParts
+from rlcore.foundation.lanes import concat_lanes, map_lanes, num_lanes, pad_lanes, take_lanes
+from rlcore.foundation.random_streams import RandomStreams
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Arrays (steps, lanes, …). A lane is one whole episode (``run_episodes``) or one fragment (``run_steps``)."""
+
+    seed_id: NDArray[np.int64]  # (steps, lanes)
+    reference: Reference  # of the observation that the action answers
+    next_reference: Reference  # of the observation after the step (of the same episode)
+    action: NDArray[Any]
+    reward: NDArray[np.float64]
+    components: dict[str, NDArray[np.float64]]  # unweighted
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    is_alive: NDArray[np.bool_]  # the lane really took this step
+    mask: NDArray[np.bool_] | None  # possible actions
+    log_prob: NDArray[np.float32] | None
+    value: NDArray[np.float32] | None
+    internal_state: Any  # the policy's, before the decision; None: it remembers nothing
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that living lanes took."""
+        return int(self.is_alive.sum())
+
+
+class StepRecorder(Protocol):
+    """Watches the steps of an evaluation: it sees outcomes, which no policy ever does."""
+
+    def record(self, lanes: Lanes, transition: Transition) -> None:
+        """Take note of one step; ``lanes`` are those after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Everything that identifies one passage over seeds, so that its random numbers are its own.
+
+    Args:
+        phase: "train", "validation", …: keeps the streams of different purposes apart.
+        num_lanes: episodes in progress at once, and the fixed number of rows that the policy is always asked for
+            (the last lane is repeated where fewer live), because matrix products differ in the last bits between shapes.
+    """
+
+    streams: RandomStreams
+    phase: str
+    num_lanes: int
+
+
+@dataclass(slots=True)
+class Episodes:
+    """What finished episodes left, by position in the passage."""
+
+    rollout: Rollout | None
+    num_steps: NDArray[np.int64]  # (episodes,)
+    episode_return: NDArray[np.float64]  # (episodes,)
+    component_sums: dict[str, NDArray[np.float64]]  # unweighted sums, each (episodes,)
+    is_truncated: NDArray[np.bool_]  # (episodes,)
+    metrics: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # each (episodes,)
+
+
+def decide(policy: Policy, parts: EnvironmentParts, lanes: Lanes, internal_state: Any, passage: Passage) -> tuple[Decision, Any]:
+    """Ask the policy, always for ``passage.num_lanes`` rows. Returns the decision of the lanes, and their mask."""
+    count = len(lanes.status.step)
+    mask = parts.action_interpreter.mask(lanes.view, lanes.status)
+    status = lanes.status
+    randomness = passage.streams.lanes(passage.phase, status.seed_id, status.visit, status.step)
+    asked = pad_lanes((lanes.reference, internal_state, mask, randomness), passage.num_lanes)
+    decision = policy.decide(*asked)
+    return (decision if count == passage.num_lanes else take_lanes(decision, slice(0, count))), mask
+
+
+class _Table:
+    """Arrays (max_steps, episodes, …), made when the first row shows their shapes; rows are written where they belong."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._shape = shape
+        self.tree: Any = None
+
+    def write(self, step: NDArray[np.int64], episode: NDArray[np.int64], rows: Any) -> None:
+        if self.tree is None:
+            self.tree = map_lanes(lambda leaf: np.zeros((*self._shape, *leaf.shape[1:]), leaf.dtype), rows)
+
+        def put(table: NDArray[Any], leaf: NDArray[Any]) -> NDArray[Any]:
+            table[step, episode] = leaf
+            return table
+
+        map_lanes(put, self.tree, rows)
+
+
+def run_episodes(
+    parts: EnvironmentParts,
+    policy: Policy,
+    seeds: SeedSet[Any],
+    seed_id: NDArray[np.int64],
+    visit: NDArray[np.int64],
+    passage: Passage,
+    recorders: tuple[StepRecorder, ...] = (),
+    keep: Callable[[Lanes, Any, Decision, Any, Lanes, Transition], Any] | None = None,
+) -> Episodes:
+    """Run one whole episode for each entry of ``seed_id`` (a seed may stand there several times).
+
+    A lane that finishes takes the next seed, so that the policy's rows stay full. Episodes are returned in the order of
+    ``seed_id``, and none depends on its neighbours. ``keep`` says what of every step goes into ``Episodes.rollout``
+    (``keep_transitions`` for training); None keeps none, for evaluation.
+    """
+    total = len(seed_id)
+    steps_room = parts.simulator.max_steps
+    result = Episodes(None, np.zeros(total, np.int64), np.zeros(total), {}, np.zeros(total, bool))
+    table = _Table((steps_room, total))
+    position = np.zeros(0, np.int64)  # of each living lane in seed_id
+    lanes: Lanes | None = None
+    internal: Any = None
+    started = 0
+    while True:
+        lanes, internal, position, started = _fill(
+            parts, policy, seeds, seed_id, visit, passage.num_lanes, lanes, internal, position, started
+        )
+        if lanes is None:
+            break
+        decision, mask = decide(policy, parts, lanes, internal, passage)
+        before = lanes
+        lanes, transition = advance(parts, before, decision.action)
+        for recorder in recorders:
+            recorder.record(lanes, transition)
+        _add_up(result, position, transition)
+        if keep is not None:
+            table.write(before.status.step, position, keep(before, internal, decision, mask, lanes, transition))
+        internal = decision.internal_state
+        if lanes.status.is_done.any():
+            lanes, internal, position = _retire(parts, result, lanes, internal, position)
+    if keep is not None and table.tree is not None:
+        used = int(result.num_steps.max())
+        result.rollout = map_lanes(lambda leaf: leaf[:used], table.tree)
+    return result
+
+
+def keep_transitions(before: Lanes, internal: Any, decision: Decision, mask: Any, after: Lanes, transition: Transition) -> Rollout:
+    """Keep what a learning rule needs of one step: one row of a Rollout."""
+    return Rollout(
+        seed_id=before.status.seed_id,
+        reference=before.reference,
+        next_reference=after.reference,
+        action=decision.action,
+        reward=transition.reward,
+        components=transition.components,
+        terminated=transition.terminated,
+        truncated=transition.truncated,
+        is_alive=np.ones(len(before.status.step), bool),
+        mask=mask,
+        log_prob=decision.log_prob,
+        value=decision.value,
+        internal_state=internal,
+    )
+
+
+def _fill(
+    parts: EnvironmentParts,
+    policy: Policy,
+    seeds: SeedSet[Any],
+    seed_id: NDArray[np.int64],
+    visit: NDArray[np.int64],
+    slots: int,
+    lanes: Lanes | None,
+    internal: Any,
+    position: NDArray[np.int64],
+    started: int,
+) -> tuple[Lanes | None, Any, NDArray[np.int64], int]:
+    """Start the next seeds in the empty slots."""
+    room = min(slots - len(position), len(seed_id) - started)
+    if room > 0:
+        fresh = np.arange(started, started + room)
+        new = begin(parts, seeds.take(seed_id[fresh]), seed_id[fresh], visit[fresh])
+        new_internal = policy.initial_internal_state(room)
+        lanes = new if lanes is None else concat_lanes(lanes, new)
+        internal = new_internal if not len(position) else concat_lanes(internal, new_internal)
+        position = np.concatenate([position, fresh])
+    return lanes, internal, position, started + max(room, 0)
+
+
+def _add_up(result: Episodes, position: NDArray[np.int64], transition: Transition) -> None:
+    result.num_steps[position] += 1
+    result.episode_return[position] += transition.reward
+    for name, value in transition.components.items():
+        result.component_sums.setdefault(name, np.zeros(len(result.num_steps)))[position] += value
+
+
+def _retire(
+    parts: EnvironmentParts, result: Episodes, lanes: Lanes, internal: Any, position: NDArray[np.int64]
+) -> tuple[Lanes | None, Any, NDArray[np.int64]]:
+    """Write the metrics of finished lanes and drop them."""
+    is_done = lanes.status.is_done
+    finished = take_lanes(lanes, is_done)
+    for name, value in parts.simulator.metrics(finished.state).items():
+        result.metrics.setdefault(name, np.full(len(result.num_steps), np.nan))[position[is_done]] = value
+    if is_done.all():
+        return None, None, position[:0]
+    return living(lanes), take_lanes(internal, ~is_done), position[~is_done]
