@@ -49,9 +49,10 @@ class WeightedReward(Generic[Outcome]):
 
     def total(self, components: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the weighted sum of components, over arrays of any shape."""
-        total = np.zeros_like(next(iter(components.values())))
-        for name, (_, weight) in self.terms.items():
-            total = total + weight * components[name]
+        weighted = [weight * components[name] for name, (_, weight) in self.terms.items()]
+        total = weighted[0]
+        for term in weighted[1:]:
+            total = total + term
         return total
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,14 @@ def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tupl
     """
     if lanes.status.is_done.any():
         raise ContractError(
-            f"lanes to advance must be alive, lanes {np.flatnonzero(lanes.status.is_done)[:5].tolist()} are finished: drop them first"
+            f"lanes to advance must be alive, lanes {np.flatnonzero(lanes.status.is_done)[:5].tolist()} are finished: "
+            "drop them first"
         )
     check_lanes(parts.action_interpreter.action_space, action, "action")
     command = parts.action_interpreter.interpret(lanes.view, action, lanes.status)
     stepped = parts.simulator.step(lanes.state, command)
-    status = replace(lanes.status, step=lanes.status.step + 1, is_done=stepped.terminated | stepped.truncated)
+    old = lanes.status
+    status = LaneStatus(old.seed_id, old.visit, old.step + 1, stepped.terminated | stepped.truncated)
     after = _observe(parts, stepped.state, status)
     components = parts.reward.components(stepped.outcome, status)
     reward = parts.reward.total(components)
@@ -90,6 +92,7 @@ def _refuse_reward(components: dict[str, NDArray[np.float64]], status: LaneStatu
         if len(bad):
             lane = bad[0]
             raise ContractError(
-                f"reward term {name!r} must be finite, was {value[lane]} for seed {status.seed_id[lane]} at step {status.step[lane]}"
+                f"reward term {name!r} must be finite, was {value[lane]} for seed {status.seed_id[lane]} "
+                f"at step {status.step[lane]}"
             )
     raise ContractError("the weighted sum of reward terms must be finite, overflowed: use smaller weights")

@@ -14,6 +14,7 @@ from rlcore.contracts.policy import Decision, Policy
 from rlcore.contracts.seeds import SeedSet
 from rlcore.environment.engine import Lanes, Transition, advance, begin, living
 from rlcore.environment.parts import EnvironmentParts
+from rlcore.foundation.errors import ContractError
 from rlcore.foundation.lanes import concat_lanes, map_lanes, num_lanes, pad_lanes, take_lanes
 from rlcore.foundation.random_streams import RandomStreams
 
@@ -72,7 +73,7 @@ class Episodes:
     num_steps: NDArray[np.int64]  # (episodes,)
     episode_return: NDArray[np.float64]  # (episodes,)
     component_sums: dict[str, NDArray[np.float64]]  # unweighted sums, each (episodes,)
-    is_truncated: NDArray[np.bool_]  # (episodes,)
+    is_truncated: NDArray[np.bool_]  # (episodes,) cut from outside, not ended by the task's own rules
     metrics: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # each (episodes,)
 
 
@@ -84,6 +85,10 @@ def decide(policy: Policy, parts: EnvironmentParts, lanes: Lanes, internal_state
     randomness = passage.streams.lanes(passage.phase, status.seed_id, status.visit, status.step)
     asked = pad_lanes((lanes.reference, internal_state, mask, randomness), passage.num_lanes)
     decision = policy.decide(*asked)
+    if num_lanes(decision.action) != passage.num_lanes:
+        raise ContractError(
+            f"a decision must have the {passage.num_lanes} rows that it was asked for, had {num_lanes(decision.action)}"
+        )
     return (decision if count == passage.num_lanes else take_lanes(decision, slice(0, count))), mask
 
 
@@ -138,6 +143,7 @@ def run_episodes(
         decision, mask = decide(policy, parts, lanes, internal, passage)
         before = lanes
         lanes, transition = advance(parts, before, decision.action)
+        _check_length(lanes, steps_room)
         for recorder in recorders:
             recorder.record(lanes, transition)
         _add_up(result, position, transition)
@@ -145,14 +151,16 @@ def run_episodes(
             table.write(before.status.step, position, keep(before, internal, decision, mask, lanes, transition))
         internal = decision.internal_state
         if lanes.status.is_done.any():
-            lanes, internal, position = _retire(parts, result, lanes, internal, position)
+            lanes, internal, position = _retire(parts, result, lanes, transition, internal, position)
     if keep is not None and table.tree is not None:
         used = int(result.num_steps.max())
         result.rollout = map_lanes(lambda leaf: leaf[:used], table.tree)
     return result
 
 
-def keep_transitions(before: Lanes, internal: Any, decision: Decision, mask: Any, after: Lanes, transition: Transition) -> Rollout:
+def keep_transitions(
+    before: Lanes, internal: Any, decision: Decision, mask: Any, after: Lanes, transition: Transition
+) -> Rollout:
     """Keep what a learning rule needs of one step: one row of a Rollout."""
     return Rollout(
         seed_id=before.status.seed_id,
@@ -195,6 +203,16 @@ def _fill(
     return lanes, internal, position, started + max(room, 0)
 
 
+def _check_length(lanes: Lanes, max_steps: int) -> None:
+    is_too_long = (lanes.status.step >= max_steps) & ~lanes.status.is_done
+    if is_too_long.any():
+        seed_id = lanes.status.seed_id[is_too_long][0]
+        raise ContractError(
+            f"episode of seed {seed_id} must end within max_steps = {max_steps} steps, has not ended: "
+            "let the simulator end it, or say a larger max_steps"
+        )
+
+
 def _add_up(result: Episodes, position: NDArray[np.int64], transition: Transition) -> None:
     result.num_steps[position] += 1
     result.episode_return[position] += transition.reward
@@ -203,12 +221,13 @@ def _add_up(result: Episodes, position: NDArray[np.int64], transition: Transitio
 
 
 def _retire(
-    parts: EnvironmentParts, result: Episodes, lanes: Lanes, internal: Any, position: NDArray[np.int64]
+    parts: EnvironmentParts, result: Episodes, lanes: Lanes, transition: Transition, internal: Any, position: NDArray[np.int64]
 ) -> tuple[Lanes | None, Any, NDArray[np.int64]]:
-    """Write the metrics of finished lanes and drop them."""
+    """Write how finished lanes ended and their metrics, and drop them."""
     is_done = lanes.status.is_done
-    finished = take_lanes(lanes, is_done)
-    for name, value in parts.simulator.metrics(finished.state).items():
+    result.is_truncated[position[is_done]] = (transition.truncated & ~transition.terminated)[is_done]
+    finished = lanes.state if is_done.all() else take_lanes(lanes.state, is_done)
+    for name, value in parts.simulator.metrics(finished).items():
         result.metrics.setdefault(name, np.full(len(result.num_steps), np.nan))[position[is_done]] = value
     if is_done.all():
         return None, None, position[:0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,27 +18,9 @@ def check_lanes(space: spaces.Space[Any], value: Any, path: str) -> None:
     Raises:
         SpaceError: with the path to the sub-space, the first bad lane, its value and the bound.
     """
-    if isinstance(space, spaces.Dict):
-        _check_keys(space, value, path)
-        for key, sub_space in space.spaces.items():
-            check_lanes(sub_space, value[key], f"{path}[{key!r}]")
-    elif isinstance(space, spaces.Tuple):
-        if not isinstance(value, tuple) or len(value) != len(space.spaces):
-            raise SpaceError(f"{path} must be a tuple of {len(space.spaces)}, was {_short(value)}")
-        for index, sub_space in enumerate(space.spaces):
-            check_lanes(sub_space, value[index], f"{path}[{index}]")
-    elif isinstance(space, spaces.Box):
-        _check_box(space, _as_array(value, path), path)
-    elif isinstance(space, spaces.Discrete):
-        low, high = int(space.start), int(space.start + space.n - 1)
-        _check_integers(_as_array(value, path), (), low, high, path)
-    elif isinstance(space, spaces.MultiDiscrete):
-        start = np.asarray(space.start)
-        _check_integers(_as_array(value, path), space.shape, start, start + space.nvec - 1, path)
-    elif isinstance(space, spaces.MultiBinary):
-        _check_integers(_as_array(value, path), space.shape, 0, 1, path)
-    else:
-        _check_each(space, value, path)
+    # By exact type first: isinstance is slow on gymnasium's spaces, whose class is abstract, and this runs at every step.
+    check = _CHECKS.get(type(space)) or next((own for kind, own in _CHECKS.items() if isinstance(space, kind)), _check_each)
+    check(space, value, path)
 
 
 def check_one(space: spaces.Space[Any], value: Any, path: str) -> None:
@@ -57,6 +40,33 @@ def check_one(space: spaces.Space[Any], value: Any, path: str) -> None:
         raise SpaceError(f"{path} must lie in {space}, was {_short(value)}")
 
 
+def _check_dict(space: spaces.Dict, value: Any, path: str) -> None:
+    _check_keys(space, value, path)
+    for key, sub_space in space.spaces.items():
+        check_lanes(sub_space, value[key], f"{path}[{key!r}]")
+
+
+def _check_tuple(space: spaces.Tuple[Any], value: Any, path: str) -> None:
+    if not isinstance(value, tuple) or len(value) != len(space.spaces):
+        raise SpaceError(f"{path} must be a tuple of {len(space.spaces)}, was {_short(value)}")
+    for index, sub_space in enumerate(space.spaces):
+        check_lanes(sub_space, value[index], f"{path}[{index}]")
+
+
+def _check_discrete(space: spaces.Discrete, value: Any, path: str) -> None:
+    low = int(space.start)
+    _check_integers(_as_array(value, path), (), low, low + int(space.n) - 1, path)
+
+
+def _check_multi_discrete(space: spaces.MultiDiscrete, value: Any, path: str) -> None:
+    start = np.asarray(space.start)
+    _check_integers(_as_array(value, path), space.shape, start, start + space.nvec - 1, path)
+
+
+def _check_multi_binary(space: spaces.MultiBinary, value: Any, path: str) -> None:
+    _check_integers(_as_array(value, path), space.shape, 0, 1, path)
+
+
 def _check_keys(space: spaces.Dict, value: Any, path: str) -> None:
     if not isinstance(value, dict):
         raise SpaceError(f"{path} must be a dict with keys {sorted(space.spaces)}, was {_short(value)}")
@@ -72,11 +82,12 @@ def _as_array(value: Any, path: str) -> NDArray[Any]:
     return array
 
 
-def _check_box(space: spaces.Box, value: NDArray[Any], path: str) -> None:
+def _check_box(space: spaces.Box, value: Any, path: str) -> None:
+    value = _as_array(value, path)
     _check_shape(value, space.shape, path)
-    # "Not (low <= value <= high)" also refuses NaN.
-    is_bad = ~((value >= space.low) & (value <= space.high))
-    if is_bad.any():
+    is_good = (value >= space.low) & (value <= space.high)  # false for NaN
+    if not is_good.all():
+        is_bad = ~is_good
         at = tuple(int(i) for i in np.argwhere(is_bad)[0])
         low, high = (np.broadcast_to(bound, space.shape)[at[1:]] for bound in (space.low, space.high))
         raise SpaceError(f"{path} must lie in [{low}, {high}], was {value[at]} in lane {at[0]}{_element(at[1:])}")
@@ -111,3 +122,13 @@ def _element(index: tuple[int, ...]) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}…"
+
+
+_CHECKS: dict[type[spaces.Space[Any]], Callable[[Any, Any, str], None]] = {
+    spaces.Dict: _check_dict,
+    spaces.Tuple: _check_tuple,
+    spaces.Box: _check_box,
+    spaces.Discrete: _check_discrete,
+    spaces.MultiDiscrete: _check_multi_discrete,
+    spaces.MultiBinary: _check_multi_binary,
+}

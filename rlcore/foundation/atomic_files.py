@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -19,8 +20,8 @@ def write_atomically(path: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -34,14 +35,29 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         yield temporary
-        os.chmod(temporary, 0o755)
-        if path.exists():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
+        temporary.chmod(0o755)
+        _replace_folder(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _flush_folder(path.parent)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """Rename a folder over another. Several processes may do so at once: the last one wins, and none fails."""
+    while True:
+        try:
+            new.replace(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+        # A folder with content cannot be renamed over: it steps aside, whole, and is deleted under its other name.
+        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+        with suppress(FileNotFoundError):  # another process was faster
+            path.replace(aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _flush_folder(folder: Path) -> None:

@@ -29,7 +29,7 @@ def fingerprint_arrays(arrays: dict[str, NDArray[Any]]) -> str:
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        digest.update(memoryview(array).cast("B") if array.size else b"")
+        digest.update(array.data.cast("B") if array.size else b"")
     return digest.hexdigest()[:_LENGTH]
 
 

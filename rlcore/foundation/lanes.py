@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Tree = TypeVar("Tree")
 LaneIds = NDArray[np.intp]
+
+
+@runtime_checkable
+class _NamedTuple(Protocol):
+    _fields: tuple[str, ...]
 
 
 def map_lanes(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
@@ -24,11 +29,11 @@ def map_lanes(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     if isinstance(tree, dict):
         return {k: map_lanes(function, v, *(o[k] for o in others)) for k, v in tree.items()}  # type: ignore[return-value,index]  # same form as tree
     if isinstance(tree, tuple):
-        return tuple(map_lanes(function, *leaves) for leaves in zip(tree, *others, strict=True))  # type: ignore[return-value,call-overload]  # same form as tree
+        leaves = [map_lanes(function, *children) for children in zip(tree, *others, strict=True)]
+        return type(tree)(*leaves) if isinstance(tree, _NamedTuple) else tuple(leaves)  # type: ignore[return-value]  # same form as tree
     if is_dataclass(tree) and not isinstance(tree, type):
         changed = {
-            f.name: map_lanes(function, getattr(tree, f.name), *(getattr(o, f.name) for o in others))
-            for f in fields(tree)
+            f.name: map_lanes(function, getattr(tree, f.name), *(getattr(o, f.name) for o in others)) for f in fields(tree)
         }
         return replace(tree, **changed)
     return tree
@@ -59,7 +64,9 @@ def num_lanes(tree: Any) -> int:
 
 def take_lanes(tree: Tree, lanes: LaneIds | NDArray[np.bool_] | slice) -> Tree:
     """Return the tree restricted to ``lanes`` (indices in order, a mask or a slice)."""
-    return map_lanes(lambda leaf: leaf[lanes], tree)
+    # A mask is searched once, not once for each leaf.
+    at = np.flatnonzero(lanes) if isinstance(lanes, np.ndarray) and lanes.dtype == np.bool_ else lanes
+    return map_lanes(lambda leaf: leaf[at], tree)
 
 
 def concat_lanes(*trees: Tree) -> Tree:

@@ -1,7 +1,7 @@
 """Random numbers as a pure function of where they are used, so that nothing depends on who drew first.
 
-A counter hash (SplitMix64 finaliser, Steele, Lea & Flood 2014) over the key (root, phase, seed id, visit, step, purpose). There is no
-generator state: any number can be drawn again, in any process, in any order.
+A counter hash (SplitMix64 finaliser, Steele, Lea & Flood 2014) over the key (root, phase, seed id, visit, step, purpose).
+There is no generator state: any number can be drawn again, in any process, in any order.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Registry(Mapping[tuple[str, str], Any]):
         if key not in self._entries:
             known = self.kinds(category)
             raise ConfigError(
-                f"kind of a {category} must be one of {', '.join(known) or '(none)'}, was {kind!r}{nearest_name(kind, known)}"
+                f"kind in category {category!r} must be one of {', '.join(known) or '(none)'}, was {kind!r}{nearest_name(kind, known)}"
             )
         return self._entries[key]
 

@@ -1,0 +1,1 @@
+"""Keeping a home in order: what lies in it, what may go."""

@@ -1,0 +1,38 @@
+"""What can be won at all on a run's test orders, where the market's law is known: the frame for what the agent wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from flows.references import FoldReference, MarketReference
+from flows.tasks.generate_seed_sets import load_split
+from rlcore.config.build import build_parts
+from rlcore.config.experiment import ExperimentSpec
+from rlcore.execution.actions import CategoricalFractions
+from rlcore.execution.dynamic_program import OrdersValue, value_orders
+from rlcore.execution.orders import OrderSet
+from rlcore.execution.simulator import FastSimulator
+from rlcore.foundation.errors import ConfigError
+from rlcore.market.store import MarketStore
+
+
+def possible_gain(experiment: ExperimentSpec, market: MarketReference, folds: Sequence[FoldReference]) -> list[OrdersValue]:
+    """Return V* and TWAP's value per side by backward induction, or nothing where there is no such answer."""
+    store = MarketStore.open(market.path)
+    if store.signal is None:
+        return []
+    parts = build_parts(experiment, store)
+    simulator, actions = parts.simulator, parts.action_interpreter
+    if not (isinstance(simulator, FastSimulator) and isinstance(actions, CategoricalFractions)):
+        return []
+    try:
+        return value_orders(simulator, _together([load_split(market, fold).test for fold in folds]), actions.fractions)
+    except ConfigError:  # a cap that could bind, fills at another price than the close: no closed answer
+        return []
+
+
+def _together(sets: Sequence[OrderSet]) -> OrderSet:
+    names = ("row", "side", "quantity", "start_tick", "end_tick")
+    return OrderSet(sets[0].store, **{name: np.concatenate([getattr(one, name) for one in sets]) for name in names})

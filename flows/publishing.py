@@ -1,0 +1,108 @@
+"""What a run shows when it is done: the report, figures in its record and in MLflow, tables in Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.artifacts import show_link, show_markdown, show_table
+from flows.report import Report, write_report
+from flows.results import Results
+from flows.servers import MLFLOW_PORT, serving_now
+from flows.stages import Stages
+from flows.tracking.promotion import Candidate, shipped_policy, unmet_rules
+from rlcore.execution.backtest import BacktestResult, summary_frame
+from rlcore.execution.comparison import Comparison
+from rlcore.execution.dynamic_program import OrdersValue
+from rlcore.training.resume import code_fingerprint
+
+_SHOWN = ("policy", "num_orders", "shortfall_bps", "price_advantage_bps", "slippage_vwap_bps", "fill_rate", "participation")
+
+
+def publish(stages: Stages, results: Results, possible: Sequence[OrdersValue]) -> None:
+    """Write the report, show the results, and close the tracking runs."""
+    run, tracking = stages.run, stages.tracking
+    tags = {"reused_tasks": ", ".join(stages.reused) or "none"}
+    artifacts: list[tuple[Path, str]] = []
+    for (seed, fold), figures in results.of_training.items():
+        tracking.backtested(seed, fold, figures)
+    if results.backtest is not None:
+        report = _report(stages, results.backtest, possible)
+        artifacts.append((report.path.parent, "report"))
+        unmet = unmet_rules(shipped_policy(), _candidate(stages, results.backtest, report.comparisons))
+        tags["promotion"] = "; ".join(unmet) or "eligible"
+        run.update(report=report.path, message=report.summary.headline)
+        _show_backtest(results.backtest, report, unmet)
+    run.update(figures=results.figures, mlflow_run=tracking.run_id)
+    tracking.finish(results.figures, tags, artifacts)
+    _show_link(stages)
+
+
+def _report(stages: Stages, backtest: BacktestResult, possible: Sequence[OrdersValue]) -> Report:
+    experiment, run = stages.experiment, stages.run.record
+    provenance = {
+        "Experiment": f"{experiment.name} (data {experiment.digest('data')}, training {experiment.digest('training', 'budget')})",
+        "Run": run.run,
+        "As of": str(run.as_of) if run.as_of is not None else "all data there were",
+        "Code": code_fingerprint(),
+        "MLflow run": stages.tracking.run_id or "not yet known",
+    }
+    return write_report(
+        backtest,
+        stages.run.folder / "report",
+        title=experiment.name,
+        reference=experiment.evaluation.reference,
+        confidence_level=experiment.evaluation.confidence_level,
+        provenance=provenance,
+        possible=possible,
+    )
+
+
+def _candidate(stages: Stages, backtest: BacktestResult, comparisons: Sequence[Comparison]) -> Candidate:
+    reference = stages.experiment.evaluation.reference
+    verdicts = {
+        one.metric: one.verdict
+        for one in comparisons
+        if (one.baseline, one.side, one.weighting, one.training_seed) == (reference, "all", "equal", None)
+    }
+    return Candidate(num_seeds=len(stages.experiment.seeds), num_test_days=backtest.facts["num_days"], verdicts=verdicts)
+
+
+def _show_backtest(backtest: BacktestResult, report: Report, unmet: Sequence[str]) -> None:
+    rows = [{name: _cell(row[name]) for name in _SHOWN} for row in summary_frame(backtest.frame).to_dict("records")]
+    facts = backtest.facts
+    lines = [
+        f"# {report.summary.headline}",
+        "",
+        *report.summary.sentences,
+        "",
+        f"{facts['num_orders']:,} orders, {facts['num_instruments']} instruments, {facts['num_days']} days "
+        f"({facts['first_day']} to {facts['last_day']}); every policy executed every order once.",
+        "",
+        _markdown_table(rows),
+        "",
+        "**May be promoted.**" if not unmet else f"**May not be promoted:** {'; '.join(unmet)}.",
+        "",
+        f"The whole report: `{report.path}`",
+    ]
+    show_markdown("backtest-report", "\n".join(lines), "Agent and baselines on the same test orders")
+    show_table("backtest-table", rows, "Means over all test orders, filled or not; costs and gains in basis points")
+
+
+def _show_link(stages: Stages) -> None:
+    page = stages.tracking.page
+    if page is not None:
+        servers = serving_now(stages.workspace.home)
+        address = servers.mlflow_url if servers is not None else f"http://127.0.0.1:{MLFLOW_PORT}"
+        show_link("mlflow-run", f"{address}/{page}", "Open the run in MLflow", "Metrics, trainings and files (while `fillwright ui` runs)")
+
+
+def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(rows[0])
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(str(row[name]) for name in names)} |" for row in rows)])
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""The tasks of the flow: each a few lines around one call of ``rlcore``."""

@@ -1,0 +1,1 @@
+"""Tracking: the only place that knows MLflow."""

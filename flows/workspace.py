@@ -1,0 +1,52 @@
+"""What every task is handed: which run of which experiment, in which home. Plain data."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from flows.home import Home
+from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.loading import parse_experiment
+from rlcore.foundation.atomic_files import write_atomically
+from rlcore.foundation.fingerprints import canonical_json, fingerprint_of
+
+
+class Workspace(BaseModel):
+    """A run's surroundings. The experiment is referred to by file and fingerprint."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    home_root: Path
+    run: str
+    experiment_path: Path
+    experiment_fingerprint: str
+    as_of: date | None
+
+    @property
+    def home(self) -> Home:
+        return Home(self.home_root)
+
+    @property
+    def folder(self) -> Path:
+        """The run's own folder."""
+        return self.home.runs / self.run
+
+    def load_experiment(self) -> ExperimentSpec:
+        """Read the experiment; whoever needs it often keeps it."""
+        return parse_experiment(json.loads(self.experiment_path.read_text(encoding="utf-8")))
+
+
+def write_workspace(home: Home, run: str, experiment: ExperimentSpec, as_of: date | None) -> Workspace:
+    """Write the resolved experiment into the run's folder, for the tasks (JSON) and for people (YAML)."""
+    plain = experiment.to_plain()
+    path = home.runs / run / "experiment.json"
+    write_atomically(path, canonical_json(plain).encode())
+    write_atomically(path.with_suffix(".yaml"), yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).encode())
+    return Workspace(
+        home_root=home.root, run=run, experiment_path=path, experiment_fingerprint=fingerprint_of(plain), as_of=as_of
+    )

@@ -1,0 +1,194 @@
+"""Features → distributions of actions, in plain tensor arithmetic: no distribution objects in the hot loop."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlcore.foundation.errors import ConfigError, ContractError
+
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+_LEAST_LOG_DEVIATION, _GREATEST_LOG_DEVIATION = -10.0, 2.0
+# Bounded actions stay this far (as a fraction of the range) inside their bounds, where float32 can still be inverted.
+_MARGIN = 1e-6
+# exp of it is the greatest action of a half-bounded space.
+_GREATEST_EXPONENT = 30.0
+
+
+class ActionHead(nn.Module, ABC):
+    """A family of distributions over the action space. ``parameters`` are the tensors (lanes, …) that ``forward`` returns."""
+
+    num_uniforms: int  # uniform random numbers that one action takes
+
+    @abstractmethod
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the parameters of each lane's distribution."""
+
+    @abstractmethod
+    def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
+        """Return one action of each lane by the inverse distribution function of ``uniform``, (lanes, num_uniforms)."""
+
+    @abstractmethod
+    def likeliest(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Return the action at the middle of each lane's distribution: the most probable one; of a continuous one, the median."""
+
+    @abstractmethod
+    def log_prob(self, parameters: Tensor, mask: NDArray[np.bool_] | None, action: NDArray[Any]) -> Tensor:
+        """Return the log-probability (density) of actions, (lanes,)."""
+
+    @abstractmethod
+    def entropy(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> Tensor:
+        """Return the entropy of each lane's distribution, (lanes,)."""
+
+
+class CategoricalHead(ActionHead):
+    """One of so many choices; impossible ones have probability zero."""
+
+    num_uniforms = 1
+
+    def __init__(self, input_size: int, space: spaces.Discrete) -> None:
+        super().__init__()
+        self._start = int(space.start)
+        self.logits = nn.Linear(input_size, int(space.n))
+        _start_near_zero(self.logits)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.logits(features)  # type: ignore[no-any-return]  # nn.Module returns Any
+
+    def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
+        cumulated = _log_probabilities(parameters, mask).double().exp().cumsum(-1)
+        threshold = torch.from_numpy(uniform).to(cumulated.device) * cumulated[:, -1:]
+        # Strictly below the total, so that a choice of probability zero is never counted up to.
+        return (cumulated <= threshold).sum(-1).cpu().numpy() + self._start
+
+    def likeliest(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        return masked(parameters, mask, -torch.inf).argmax(-1).cpu().numpy() + self._start
+
+    def log_prob(self, parameters: Tensor, mask: NDArray[np.bool_] | None, action: NDArray[Any]) -> Tensor:
+        index = torch.from_numpy(np.ascontiguousarray(action - self._start, np.int64)).to(parameters.device)
+        return _log_probabilities(parameters, mask).gather(-1, index[:, None])[:, 0]
+
+    def entropy(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> Tensor:
+        log_probabilities = _log_probabilities(parameters, mask)
+        # 0 · log 0 = 0, also for the gradient.
+        return -(log_probabilities.exp() * masked(log_probabilities, mask, 0.0)).sum(-1)
+
+
+class GaussianHead(ActionHead):
+    """A normal variable z for each number of a Box, carried into its bounds.
+
+    Both bounds: low + (high − low) · sigmoid(z); one bound: its distance is exp(z); none: z. The density is the
+    action's own (change of variables); the entropy is z's, which is what the bonus is meant to hold up. The deviation does not
+    depend on the observation.
+    """
+
+    def __init__(self, input_size: int, space: spaces.Box) -> None:
+        super().__init__()
+        self._shape = space.shape
+        self._dtype = space.dtype
+        low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
+        self.num_uniforms = len(low)
+        self._low, self._high = low, high
+        self._is_bounded = np.isfinite(low) & np.isfinite(high)
+        self._is_above = np.isfinite(low) & ~np.isfinite(high)
+        self._is_below = ~np.isfinite(low) & np.isfinite(high)
+        self.mean = nn.Linear(input_size, self.num_uniforms)
+        _start_near_zero(self.mean)
+        self.log_deviation = nn.Parameter(torch.zeros(self.num_uniforms))
+
+    def forward(self, features: Tensor) -> Tensor:
+        mean = self.mean(features)
+        log_deviation = self.log_deviation.clamp(_LEAST_LOG_DEVIATION, _GREATEST_LOG_DEVIATION).expand_as(mean)
+        return torch.stack([mean, log_deviation], -1)  # (lanes, numbers, 2)
+
+    def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
+        # Half a step away from 0, where the inverse is infinite.
+        normal = torch.special.ndtri(torch.from_numpy(uniform + 2.0**-54))
+        wide = parameters.double().cpu()
+        return self._carry((wide[..., 0] + wide[..., 1].exp() * normal).numpy())
+
+    def likeliest(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        return self._carry(parameters[..., 0].double().cpu().numpy())
+
+    def log_prob(self, parameters: Tensor, mask: NDArray[np.bool_] | None, action: NDArray[Any]) -> Tensor:
+        normal, log_slope = self._carry_back(action)
+        z, slope = (torch.from_numpy(part).to(parameters.device, torch.float32) for part in (normal, log_slope))
+        mean, log_deviation = parameters.unbind(-1)
+        standard = (z - mean) * torch.exp(-log_deviation)
+        return (-0.5 * standard.square() - log_deviation - _HALF_LOG_TWO_PI - slope).sum(-1)
+
+    def entropy(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> Tensor:
+        return (parameters[..., 1] + 0.5 + _HALF_LOG_TWO_PI).sum(-1)
+
+    def _carry(self, normal: NDArray[np.float64]) -> NDArray[Any]:
+        """Return actions of shape (lanes, *space.shape) for z of shape (lanes, numbers)."""
+        low, high = self._low, self._high
+        fraction = np.clip(1 / (1 + np.exp(-np.clip(normal, -_GREATEST_EXPONENT, _GREATEST_EXPONENT))), _MARGIN, 1 - _MARGIN)
+        distance = np.exp(np.clip(normal, -_GREATEST_EXPONENT, _GREATEST_EXPONENT))
+        with np.errstate(invalid="ignore"):  # infinite bounds of the branches not taken
+            bounded, above, below = low + (high - low) * fraction, low + distance, high - distance
+            action = np.select([self._is_bounded, self._is_above, self._is_below], [bounded, above, below], normal)
+        return action.reshape(len(normal), *self._shape).astype(self._dtype)
+
+    def _carry_back(self, action: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return z and log |d action / d z|, both (lanes, numbers)."""
+        value = np.reshape(action, (len(action), -1)).astype(np.float64)
+        low, high = self._low, self._high
+        smallest = np.exp(-_GREATEST_EXPONENT)
+        branches = [self._is_bounded, self._is_above, self._is_below]
+        with np.errstate(invalid="ignore", divide="ignore"):  # as above
+            fraction = np.clip((value - low) / (high - low), _MARGIN, 1 - _MARGIN)
+            above, below = np.log(np.maximum(value - low, smallest)), np.log(np.maximum(high - value, smallest))
+            bounded_slope = np.log(high - low) + np.log(fraction) + np.log1p(-fraction)
+            normal = np.select(branches, [np.log(fraction) - np.log1p(-fraction), above, below], value)
+            log_slope = np.select(branches, [bounded_slope, above, below], 0.0)
+        return normal, log_slope
+
+
+def head_for(input_size: int, action_space: gymnasium.Space[Any]) -> ActionHead:
+    """Return the head of an action space.
+
+    Raises:
+        ConfigError: for a space that no head can serve.
+    """
+    if isinstance(action_space, spaces.Discrete):
+        return CategoricalHead(input_size, action_space)
+    if isinstance(action_space, spaces.Box) and np.issubdtype(action_space.dtype, np.floating):
+        return GaussianHead(input_size, action_space)
+    raise ConfigError(
+        f"action space must be Discrete or a Box of floats, was {action_space}: write an action interpreter with such a space"
+    )
+
+
+def masked(values: Tensor, mask: NDArray[np.bool_] | None, otherwise: float) -> Tensor:
+    """Return ``values`` (lanes, actions) with ``otherwise`` where the action is impossible.
+
+    Raises:
+        ContractError: for a lane without any possible action.
+    """
+    if mask is None:
+        return values
+    if not mask.any(-1).all():
+        lane = int(np.flatnonzero(~mask.any(-1))[0])
+        raise ContractError(
+            f"mask must leave at least one action possible, leaves none in lane {lane}: mend the action interpreter's mask"
+        )
+    return values.masked_fill(torch.from_numpy(~mask).to(values.device), otherwise)
+
+
+def _log_probabilities(logits: Tensor, mask: NDArray[np.bool_] | None) -> Tensor:
+    return torch.log_softmax(masked(logits, mask, -torch.inf), -1)
+
+
+def _start_near_zero(layer: nn.Linear) -> None:
+    # Engstrom et al. 2020 (arXiv:2005.12729): the first policy should prefer no action over another.
+    nn.init.orthogonal_(layer.weight, gain=0.01)
+    nn.init.zeros_(layer.bias)

@@ -1,0 +1,40 @@
+"""The one file that knows tianshou's Batch: how our transitions reach ``Algorithm.update``, and come out again.
+
+A Batch holds row numbers and nothing else: observations stay references in arrays of ours, because a Batch would copy
+them, turn dicts into Batches and lose tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tianshou.data import Batch
+
+
+class RowSource:
+    """Stands where tianshou expects a replay buffer: the rows to learn from are 0 … num_rows − 1.
+
+    Rows are drawn with NumPy's global generator, as tianshou's buffers do: call inside ``isolated_randomness``.
+    """
+
+    def __init__(self, num_rows: int) -> None:
+        self.num_rows = num_rows
+
+    def sample(self, sample_size: int | None) -> tuple[Batch, NDArray[np.int64]]:
+        """Return all rows in order (0), or so many with replacement."""
+        rows = np.random.randint(self.num_rows, size=sample_size) if sample_size else np.arange(self.num_rows)  # noqa: NPY002
+        return Batch(row=rows), rows
+
+
+def rows_of(batch: Any) -> NDArray[np.int64]:
+    """Return the row numbers that a Batch holds."""
+    return batch.row  # type: ignore[no-any-return]  # Batch is untyped
+
+
+def shuffled_rows(batch: Any, batch_size: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the batch's rows in random order, ``batch_size`` at a time; fewer left over go with the last."""
+    for part in batch.split(batch_size, shuffle=True, merge_last=True):
+        yield rows_of(part)

@@ -1,0 +1,79 @@
+"""Every seed exactly once, in order, one row each: what validation and backtest stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.policy import Policy
+from rlcore.contracts.seeds import SeedSet
+from rlcore.environment.backends import EpisodeBackend, InlineBackend
+from rlcore.environment.episode_jobs import EpisodeJob, SeedFailure
+from rlcore.environment.episode_table import EpisodeTable, build_episode_table
+from rlcore.environment.parts import EnvironmentParts
+from rlcore.environment.rollout import Passage, StepRecorder
+from rlcore.foundation.errors import ConfigError, EvaluationError
+from rlcore.foundation.random_streams import RandomStreams
+
+
+def evaluate(
+    parts: EnvironmentParts,
+    policy: Policy,
+    seeds: SeedSet[Any],
+    streams: RandomStreams,
+    phase: str,
+    num_lanes: int,
+    seed_ids: NDArray[np.int64] | None = None,
+    recorders: Sequence[StepRecorder] = (),
+    allow_failed: Literal["refuse", "keep"] = "refuse",
+    backend: EpisodeBackend | None = None,
+) -> EpisodeTable:
+    """Run one episode for each seed and return one row for each, in order.
+
+    Args:
+        phase: names the random streams ("validation", "backtest"), so that evaluating changes nothing in training.
+        num_lanes: episodes at once; the policy is always asked for so many rows.
+        seed_ids: which seeds; None: all of the set. A seed that stands there again has another visit, hence other random numbers.
+        recorders: watch the steps; inline only.
+        allow_failed: "keep" gives a seed that raises a row with status "failed"; "refuse" stops at the first.
+        backend: where the episodes run; None: in this process.
+
+    Raises:
+        EvaluationError: a seed raised, and failed rows are refused; its cause is what the seed raised.
+    """
+    if num_lanes < 1:
+        raise ConfigError(f"num_lanes must be at least 1, was {num_lanes}")
+    seed_id = np.arange(len(seeds)) if seed_ids is None else np.asarray(seed_ids, np.int64)
+    _check_ids(seed_id, len(seeds))
+    on_failure: Literal["stop", "isolate"] = "isolate" if allow_failed == "keep" else "stop"
+    job = EpisodeJob(parts, policy, seeds, seed_id, _count_earlier(seed_id), Passage(streams, phase, num_lanes), on_failure)
+    result = (backend or InlineBackend()).run(job, recorders)
+    if result.failures and allow_failed == "refuse":
+        _refuse(next(iter(result.failures.values())), phase)
+    return build_episode_table(result, parts.reward, seeds, seed_id)
+
+
+def _check_ids(seed_id: NDArray[np.int64], num_seeds: int) -> None:
+    is_unknown = (seed_id < 0) | (seed_id >= num_seeds)
+    if is_unknown.any():
+        raise ConfigError(f"seed_ids must lie in {{0, …, {num_seeds - 1}}}, was {seed_id[is_unknown][0]}")
+
+
+def _count_earlier(seed_id: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how often each entry's seed stands before it."""
+    order = np.argsort(seed_id, kind="stable")
+    ordered = seed_id[order]
+    run_start = np.searchsorted(ordered, ordered, side="left")
+    visit = np.empty(len(seed_id), np.int64)
+    visit[order] = np.arange(len(seed_id)) - run_start
+    return visit
+
+
+def _refuse(failure: SeedFailure, phase: str) -> None:
+    raise EvaluationError(
+        f"{phase} must have no failed rows, seed {failure.seed_id} raised {failure.error}: "
+        'mend the cause, or keep such rows with allow_failed="keep"'
+    ) from failure.exception

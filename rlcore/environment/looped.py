@@ -1,0 +1,210 @@
+"""One-episode parts lifted to lanes by looping over them: what a user writes in twenty lines runs wherever lanes run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.contracts.interpreters import ActionInterpreter, LaneActionInterpreter, LaneStateInterpreter, StateInterpreter
+from rlcore.contracts.reward import LaneReward, Reward, WeightedReward
+from rlcore.contracts.simulator import LaneSimulator, LaneStep, Simulator
+from rlcore.contracts.status import EpisodeStatus, LaneStatus
+from rlcore.environment.lane_samples import one_lane, stack_samples
+from rlcore.environment.parts import EnvironmentParts
+from rlcore.environment.space_checks import check_one
+from rlcore.foundation.errors import ConfigError, ContractError
+
+
+@dataclass(slots=True)
+class _Episode:
+    """One episode in progress; it changes in place, unlike everything else that the engine sees."""
+
+    simulator: Simulator[Any, Any, Any]
+    state: Any  # the simulator's, now
+    status: EpisodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LoopedState:
+    """Episodes and the step that each stood at. It can be stepped once: the simulators inside move on."""
+
+    episode: NDArray[np.object_]  # (lanes,) of _Episode
+    step: NDArray[np.int64]  # (lanes,)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopedView:
+    """What one-episode interpreters are given, lane by lane."""
+
+    state: NDArray[np.object_]  # (lanes,) of the simulators' states
+    status: NDArray[np.object_]  # (lanes,) of EpisodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class LoopedOutcome:
+    """What one-episode rewards are given, lane by lane."""
+
+    outcome: NDArray[np.object_]  # (lanes,)
+    status: NDArray[np.object_]  # (lanes,) of EpisodeStatus
+
+
+class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, NDArray[np.object_], LoopedOutcome]):
+    """A ``LaneSimulator`` made of one ``Simulator`` for each lane.
+
+    Args:
+        simulator_fn: makes a simulator from an initial state; a class, or a function that worker processes can import.
+        max_steps: the largest number of steps that an episode can take.
+    """
+
+    def __init__(self, simulator_fn: Callable[[Any], Simulator[Any, Any, Any]], max_steps: int) -> None:
+        if max_steps < 1:
+            raise ConfigError(f"max_steps must be at least 1, was {max_steps}")
+        self._simulator_fn = simulator_fn
+        self._max_steps = max_steps
+
+    @property
+    def max_steps(self) -> int:
+        return self._max_steps
+
+    def start(self, seeds: NDArray[np.object_]) -> LoopedState:
+        return LoopedState(_objects([self._start_one(initial) for initial in seeds]), np.zeros(len(seeds), np.int64))
+
+    def _start_one(self, initial: Any) -> _Episode:
+        simulator = self._simulator_fn(initial)
+        return _Episode(simulator, simulator.get_state(), EpisodeStatus(initial_state=initial))
+
+    def view(self, state: LoopedState) -> LoopedView:
+        _check_current(state)
+        return LoopedView(_objects([e.state for e in state.episode]), _objects([e.status for e in state.episode]))
+
+    def step(self, state: LoopedState, command: NDArray[np.object_]) -> LaneStep[LoopedState, LoopedOutcome]:
+        _check_current(state)
+        count = len(state.episode)
+        terminated, truncated, outcomes = np.zeros(count, bool), np.zeros(count, bool), np.empty(count, object)
+        for lane, episode in enumerate(state.episode):
+            episode.status.step += 1
+            episode.simulator.step(command[lane])
+            episode.state = episode.simulator.get_state()
+            terminated[lane], truncated[lane] = episode.simulator.done(), episode.simulator.truncated()
+            episode.status.is_done = bool(terminated[lane] or truncated[lane])
+            outcomes[lane] = episode.simulator.outcome()
+        after = LoopedState(state.episode, state.step + 1)
+        return LaneStep(after, LoopedOutcome(outcomes, _objects([e.status for e in state.episode])), terminated, truncated)
+
+    def metrics(self, state: LoopedState) -> Mapping[str, NDArray[np.float64]]:
+        figures = [episode.simulator.metrics() for episode in state.episode]
+        names = dict.fromkeys(name for one in figures for name in one)
+        return {name: np.array([one.get(name, np.nan) for one in figures], np.float64) for name in names}
+
+
+class LoopedObservation(LaneStateInterpreter[LoopedView]):
+    """A one-episode ``StateInterpreter`` asked lane by lane."""
+
+    def __init__(self, interpreter: StateInterpreter[Any]) -> None:
+        self._interpreter = interpreter
+        self._space = interpreter.observation_space
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return self._space
+
+    def interpret(self, view: LoopedView, status: LaneStatus) -> Any:
+        observations = []
+        for state, own in zip(view.state, view.status, strict=True):
+            observation = self._interpreter.interpret(state, own)
+            check_one(self._space, observation, "observation")
+            _write(own.observations, own.step, observation)
+            observations.append(observation)
+        return stack_samples(self._space, observations)
+
+
+class LoopedAction(LaneActionInterpreter[LoopedView, NDArray[np.object_]]):
+    """A one-episode ``ActionInterpreter`` asked lane by lane."""
+
+    def __init__(self, interpreter: ActionInterpreter[Any, Any]) -> None:
+        self._interpreter = interpreter
+        self._space = interpreter.action_space
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return self._space
+
+    def interpret(self, view: LoopedView, action: Any, status: LaneStatus) -> NDArray[np.object_]:
+        commands = []
+        for lane, (state, own) in enumerate(zip(view.state, view.status, strict=True)):
+            chosen = one_lane(self._space, action, lane)
+            _write(own.actions, own.step, chosen)
+            commands.append(self._interpreter.interpret(state, chosen, own))
+        return _objects(commands)
+
+
+class LoopedReward(LaneReward[LoopedOutcome]):
+    """A one-episode ``Reward`` asked lane by lane."""
+
+    def __init__(self, reward: Reward[Any]) -> None:
+        self._reward = reward
+
+    def reward(self, outcome: LoopedOutcome, status: LaneStatus) -> NDArray[np.float64]:
+        pairs = zip(outcome.outcome, outcome.status, strict=True)
+        return np.array([self._reward.reward(one, own) for one, own in pairs], np.float64)
+
+
+@dataclass(frozen=True)  # no slots: a dataclass with slots loses the zero-argument super()
+class LoopedWeightedReward(WeightedReward[LoopedOutcome]):
+    """Besides adding up, it writes the history that one-episode parts read as ``status.rewards``."""
+
+    def components(self, outcome: LoopedOutcome, status: LaneStatus) -> dict[str, NDArray[np.float64]]:
+        components = super().components(outcome, status)
+        for own, total in zip(outcome.status, self.total(components), strict=True):
+            _write(own.rewards, own.step - 1, float(total))
+        return components
+
+
+def looped_parts(
+    simulator_fn: Callable[[Any], Simulator[Any, Any, Any]],
+    state_interpreter: StateInterpreter[Any],
+    action_interpreter: ActionInterpreter[Any, Any],
+    reward: Reward[Any] | Mapping[str, tuple[Reward[Any], float]],
+    *,
+    max_steps: int,
+) -> EnvironmentParts:
+    """Return lane parts made of one-episode parts.
+
+    Args:
+        reward: one reward (its component is called "reward"), or name → (reward, weight).
+        max_steps: the largest number of steps that an episode can take; an episode that goes on is an error.
+    """
+    terms = reward if isinstance(reward, Mapping) else {"reward": (reward, 1.0)}
+    return EnvironmentParts(
+        LoopedLanes(simulator_fn, max_steps),
+        LoopedObservation(state_interpreter),
+        LoopedAction(action_interpreter),
+        LoopedWeightedReward({name: (LoopedReward(term), weight) for name, (term, weight) in terms.items()}),
+    )
+
+
+def _objects(values: list[Any]) -> NDArray[np.object_]:
+    # Filled one by one: np.array would look into values that are sequences themselves.
+    array = np.empty(len(values), object)
+    for index, value in enumerate(values):
+        array[index] = value
+    return array
+
+
+def _write(history: list[Any], at: int, value: Any) -> None:
+    """Write entry ``at`` and forget what came after it, so that asking an interpreter twice does not lengthen the history."""
+    history[at:] = [value]
+
+
+def _check_current(state: LoopedState) -> None:
+    for lane, episode in enumerate(state.episode):
+        if episode.status.step != state.step[lane]:
+            raise ContractError(
+                f"a looped state must be stepped once, lane {lane} was at step {state.step[lane]} and its simulator is at step "
+                f"{episode.status.step}: start a new episode from the seed and repeat its actions"
+            )

@@ -1,0 +1,40 @@
+"""Which seed is used next, as a pure function of the position: endless passes, each in an order of its own."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.random_streams import hash_key
+
+
+def training_draw(root: int, num_seeds: int, first_position: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the seeds at positions ``first_position … first_position + count - 1`` of an endless sequence.
+
+    Every pass over the seeds uses each of them once, shuffled by (root, number of the pass). Whoever knows the position knows the
+    seed: nothing has to be stored to resume, and no worker can draw out of turn.
+
+    Returns:
+        seed_id and visit (the number of the pass), each (count,).
+    """
+    if num_seeds < 1:
+        raise ConfigError(f"a seed set to draw from must hold at least 1 seed, held {num_seeds}")
+    if first_position < 0 or count < 0:
+        raise ConfigError(f"first_position and count must be at least 0, were {first_position} and {count}")
+    position = np.arange(first_position, first_position + count)
+    visit = position // num_seeds
+    seed_id = np.empty(count, np.int64)
+    for number in np.unique(visit):
+        is_here = visit == number
+        seed_id[is_here] = _pass_order(root, num_seeds, int(number))[position[is_here] % num_seeds]
+    return seed_id, visit
+
+
+@lru_cache(maxsize=8)  # EnvWrapper draws one seed at a time
+def _pass_order(root: int, num_seeds: int, number: int) -> NDArray[np.int64]:
+    order = np.argsort(hash_key(root, "seed order", number, np.arange(num_seeds)), kind="stable")
+    order.flags.writeable = False
+    return order

@@ -1,0 +1,105 @@
+"""What the conformance kit needs to hold an execution task to its laws: a world whose future differs, and the shares' balance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rlcore.environment.engine import Lanes, Transition
+from rlcore.environment.parts import EnvironmentParts
+from rlcore.execution.orders import OrderSet
+from rlcore.execution.simulator import FastSimulator
+from rlcore.foundation.random_streams import key_generator
+from rlcore.market.build_store import build_store
+from rlcore.market.schema import DERIVED_FIELDS, OPTIONAL_FIELDS, QUANTITY_FIELDS, REQUIRED_FIELDS, BarFormat
+
+if TYPE_CHECKING:
+    from rlcore.market.store import MarketStore
+
+
+def store_with_other_future(store: MarketStore, row: int, tick: int, folder: Path) -> MarketStore:
+    """Build a store that equals another before a moment and differs from then on: all instruments, that day and all later ones.
+
+    Prices of a bar change by one factor, quantities by another, own fields by noise. Derived fields and features follow,
+    because the store is built anew from its bars.
+
+    Args:
+        store: the store to depart from.
+        row, tick: the moment: start of this tick.
+        folder: where the bars and the new store go.
+    """
+    bars = _bars_of(store)
+    generator = key_generator(row, tick, "other future")
+    is_later = (bars["datetime"] >= store.tick_start_utc(row)[tick]).to_numpy()
+    price, quantity = (np.where(is_later, generator.uniform(1.2, 3.0, len(bars)), 1.0) for _ in range(2))
+    own = [name for name in store.fields if name not in (*REQUIRED_FIELDS, *OPTIONAL_FIELDS, *DERIVED_FIELDS)]
+    for name in bars.columns.drop(["datetime", "instrument"]):
+        if name in own:
+            bars[name] += np.where(is_later, generator.normal(size=len(bars)), 0.0)
+        else:
+            bars[name] *= quantity if name in QUANTITY_FIELDS else price
+    folder.mkdir(parents=True, exist_ok=True)
+    bars["datetime"] = bars["datetime"].dt.tz_localize("UTC")
+    bars.to_parquet(folder / "bars.parquet")
+    return build_store(
+        folder / "bars.parquet",
+        folder / "store",
+        calendar=store.calendar,
+        tick_minutes=store.tick_minutes,
+        bar_format=BarFormat(extra_fields=tuple(own)),
+    )
+
+
+def perturb_future(
+    parts_of: Callable[[MarketStore], EnvironmentParts], orders: OrderSet, folder: Path
+) -> Callable[[int, int], tuple[EnvironmentParts, OrderSet]]:
+    """Return what the conformance kit calls: (order, decision) → parts and orders of a world that differs from that decision on.
+
+    Args:
+        parts_of: builds the parts of the task for a store; their simulator must be a ``FastSimulator``.
+        orders: of the true world.
+        folder: where the other worlds go.
+    """
+
+    def other_world(seed_id: int, now: int) -> tuple[EnvironmentParts, OrderSet]:
+        simulator = parts_of(orders.store).simulator
+        if not isinstance(simulator, FastSimulator):
+            raise TypeError(f"simulator of the parts must be a FastSimulator, was {type(simulator).__name__}")
+        start, k = int(orders.start_tick[seed_id]), simulator.ticks_per_step
+        tick = start if now == 0 else (start // k + now) * k
+        row = int(orders.row[seed_id])
+        store = store_with_other_future(orders.store, row, tick, folder / f"row{row}-tick{tick}")
+        return parts_of(store), orders.on(store)
+
+    return other_world
+
+
+def shares_balance(lanes: Lanes, transition: Transition) -> dict[str, NDArray[np.float64]]:
+    """Return the imbalances that the conformance kit holds to 0, relative to the order."""
+    outcome = transition.outcome
+    quantity = outcome.order.quantity
+    return {
+        "filled + remaining - ordered": (outcome.filled_quantity + outcome.remaining - quantity) / quantity,
+        "fills below 0": np.minimum(outcome.filled, 0.0).sum(axis=-1) / quantity,
+        "fills where nothing trades": np.where(outcome.volume > 0.0, 0.0, outcome.filled).sum(axis=-1) / quantity,
+        "fills counted in the state - fills": (lanes.state.filled_quantity - outcome.filled_quantity) / quantity,
+    }
+
+
+def _bars_of(store: MarketStore) -> pd.DataFrame:
+    fields = [name for name in store.fields if name not in DERIVED_FIELDS]
+    frames = []
+    for row in range(store.num_rows):
+        num_ticks = int(store.session_ticks[row])
+        columns: dict[str, Any] = {
+            "datetime": store.tick_start_utc(row)[:num_ticks],
+            "instrument": store.instruments[store.row_instrument[row]],
+        }
+        columns |= {name: store.array(name)[row, :num_ticks] for name in fields}
+        frames.append(pd.DataFrame(columns).dropna(subset=fields, how="all"))
+    return pd.concat(frames, ignore_index=True)

@@ -1,0 +1,196 @@
+"""What takes part in a training from outside: hooks, and state that travels in the checkpoint."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from rlcore.foundation.errors import ConfigError, nearest_name
+from rlcore.training.csv_table import CsvTable
+
+if TYPE_CHECKING:
+    from rlcore.training.trainer import Trainer
+    from rlcore.training.vessel import TrainingVessel
+
+logger = logging.getLogger(__name__)
+
+BEFORE_CHECKPOINT, CHECKPOINT, AFTER_CHECKPOINT = 0, 1, 2
+
+
+class Callback:
+    """Base of all callbacks: override the hooks that matter.
+
+    ``trainer.iteration`` is the number of finished iterations: while one is in progress the old number, from ``on_train_end`` on
+    the new one. A hook ends the training with ``trainer.stop``; the iteration in progress is finished first.
+    """
+
+    order: ClassVar[int] = BEFORE_CHECKPOINT
+    """Hooks run by order, then as listed: a checkpoint holds what ordinary callbacks made of the iteration, and who tells the
+    outside world (a tracking server) does so after the checkpoint is safe."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name or type(self).__name__
+        """The key of the state in checkpoints; unique among the callbacks of a trainer."""
+
+    def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_fit_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_iteration_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_iteration_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_train_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_train_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_validate_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_validate_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_test_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+    def on_test_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+
+    def reset(self) -> None:
+        """Forget everything: called when a training begins anew, and never when it is continued."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain data, tensors and arrays only."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint; called before ``on_fit_start``."""
+
+
+def read_monitor(metrics: dict[str, float], monitor: str) -> float | None:
+    """Return the monitored metric, or None with a warning: nothing is judged by a number that is not there."""
+    value = metrics.get(monitor)
+    if value is None:
+        hint = nearest_name(monitor, metrics)
+        logger.warning("monitored metric %r is not among the metrics of this iteration%s: nothing is judged", monitor, hint)
+    return value
+
+
+def worst(mode: Literal["max", "min"]) -> float:
+    """Return what every finite value is better than."""
+    return -math.inf if mode == "max" else math.inf
+
+
+def is_better(value: float, than: float, mode: Literal["max", "min"], min_delta: float = 0.0) -> bool:
+    """Whether ``value`` beats ``than`` by more than ``min_delta``."""
+    return value - min_delta > than if mode == "max" else value + min_delta < than
+
+
+class EarlyStopping(Callback):
+    """Ends the training when validation has stopped improving.
+
+    Every validation counts as a wait of one; one that improves on the best so far by more than ``min_delta`` (and beats the
+    baseline, where one is given) sets the wait back to zero. The training ends at a wait of ``patience``, never at the first
+    validation.
+
+    Args:
+        monitor: name of a metric.
+        patience: so many validations in a row without improvement end the training; 0 is the same as 1.
+        baseline: improvements below it do not set the wait back.
+        restore_best_weights: put the agent of the best validation back at the end. It is kept whole (with its replay memory) here
+            and in every checkpoint; where that is too much, let ``CheckpointWriter`` keep the best instead.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "validation/return/mean",
+        *,
+        min_delta: float = 0.0,
+        patience: int = 0,
+        mode: Literal["max", "min"] = "max",
+        baseline: float | None = None,
+        restore_best_weights: bool = False,
+        name: str = "",
+    ) -> None:
+        super().__init__(name)
+        if patience < 0:
+            raise ConfigError(f"patience of early stopping must be 0 or more validations, was {patience}")
+        self.monitor, self.min_delta, self.patience = monitor, abs(min_delta), patience
+        self.mode, self.baseline, self.restore_best_weights = mode, baseline, restore_best_weights
+        self.reset()
+
+    def reset(self) -> None:
+        self.wait = 0
+        self.num_validations = 0
+        self.best = worst(self.mode)
+        self.best_iteration = 0
+        self._best_agent: dict[str, Any] | None = None
+
+    def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        if trainer.val_every_n_iters is None:
+            raise ConfigError("val_every_n_iters must be set for early stopping, was None: nothing would ever be judged")
+        self._stop_if_waited_enough(trainer)  # continued after it had stopped: stays stopped, unless given more patience
+
+    def on_validate_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        value = read_monitor(trainer.metrics, self.monitor)
+        if value is None:
+            return
+        self.wait += 1
+        self.num_validations += 1
+        if is_better(value, self.best, self.mode, self.min_delta):
+            self.best, self.best_iteration = value, trainer.iteration
+            if self.restore_best_weights:
+                self._best_agent = copy.deepcopy(vessel.agent.state_dict())
+            if self.baseline is None or is_better(value, self.baseline, self.mode, self.min_delta):
+                self.wait = 0
+        self._stop_if_waited_enough(trainer)
+
+    def on_fit_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        if self.restore_best_weights and self._best_agent is not None and trainer.status != "terminated":
+            vessel.agent.load_state_dict(copy.deepcopy(self._best_agent))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "wait": self.wait,
+            "num_validations": self.num_validations,
+            "best": self.best,
+            "best_iteration": self.best_iteration,
+            "best_agent": self._best_agent,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.wait, self.num_validations = state["wait"], state["num_validations"]
+        self.best, self.best_iteration = state["best"], state["best_iteration"]
+        self._best_agent = copy.deepcopy(state["best_agent"])
+
+    def _stop_if_waited_enough(self, trainer: Trainer) -> None:
+        if self.num_validations > 1 and self.wait >= max(self.patience, 1):
+            best = f"best {self.best:.6g} after iteration {self.best_iteration}"
+            trainer.stop("early_stopped", f"{self.monitor} did not improve in {self.wait} validations; {best}")
+
+
+class MetricsWriter(Callback):
+    """Writes ``train.csv`` and ``validation.csv``: one row per iteration that trained or validated, one column per metric.
+
+    A continued training cuts the files back to the checkpoint's iteration and goes on: they end as if nothing had happened.
+    """
+
+    def __init__(self, folder: Path, name: str = "") -> None:
+        super().__init__(name)
+        self._tables = {phase: CsvTable(Path(folder) / f"{phase}.csv") for phase in ("train", "validation")}
+        self._iteration = 0
+
+    def reset(self) -> None:
+        self._iteration = 0
+
+    def on_train_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        self._write("train", trainer)
+
+    def on_validate_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        self._write("validation", trainer)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"iteration": self._iteration, "num_columns": {phase: table.num_columns for phase, table in self._tables.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._iteration = state["iteration"]
+        for phase, table in self._tables.items():
+            table.cut_after(self._iteration, state["num_columns"][phase])
+
+    def _write(self, phase: str, trainer: Trainer) -> None:
+        if self._iteration == 0:  # a new training's first row, not before: until then another's files may still be wanted
+            for table in self._tables.values():
+                table.clear()
+        self._iteration = trainer.iteration
+        row = {name: value for name, value in trainer.metrics.items() if name.startswith(f"{phase}/")}
+        self._tables[phase].append(trainer.iteration, [row])

@@ -1,0 +1,268 @@
+"""The lifecycle of a training: iterations of collect and update, validation, callbacks, checkpoints, stopping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from rlcore.environment.backends import EpisodeBackend, build_backend
+from rlcore.foundation.errors import ConfigError
+from rlcore.training.callbacks import Callback
+from rlcore.training.checkpoint import FORMAT_VERSION, read_checkpoint
+from rlcore.training.interruption import Interruption, IterationAbandoned
+from rlcore.training.loggers import Logger
+from rlcore.training.metrics import episode_metrics, total_metrics, update_metrics
+from rlcore.training.results import FitResult, Progress, Status, TestResult
+from rlcore.training.resume import library_versions, refuse_equal_names, refuse_other_config, restore_by_name, warn_if_inexact
+from rlcore.training.vessel import TrainingVessel
+
+FiniteEnvType = Literal["inline", "dummy", "subproc", "shmem"]
+Hook = Literal[
+    "on_fit_start", "on_fit_end", "on_iteration_start", "on_iteration_end", "on_train_start", "on_train_end",
+    "on_validate_start", "on_validate_end", "on_test_start", "on_test_end",
+]  # fmt: skip
+
+
+class Trainer:
+    """Runs a vessel.
+
+    Args:
+        max_iters: the training ends after so many iterations, those before a continuation included; None: something else ends it.
+        val_every_n_iters: validate after iterations n, 2n, …; None: never.
+        concurrency: worker processes; results do not depend on it.
+        finite_env_type: "subproc" (or "shmem"): episodes run in worker processes; "inline" (or "dummy"): in this one.
+        fast_dev_run: so many seeds of each set and episodes an iteration, to see whether everything runs.
+        worker_setup: called once in every worker process, for what is not inherited (plugins, say); importable.
+        wall_clock_budget_seconds: of one call of ``fit``; the iteration in progress when it is used up is the last.
+    """
+
+    status: Status  # "running" until something has ended the training
+    stop_reason: str
+    resumed_from: Path | None
+    seconds: dict[str, float]  # wall clock by phase, of this call
+    _progress: Progress
+    _config: dict[str, Any]  # of the vessel in training; its fingerprints can be costly
+
+    def __init__(
+        self,
+        *,
+        max_iters: int | None = None,
+        val_every_n_iters: int | None = None,
+        concurrency: int = 1,
+        finite_env_type: FiniteEnvType = "inline",
+        fast_dev_run: int | None = None,
+        callbacks: Iterable[Callback] = (),
+        loggers: Iterable[Logger] = (),
+        worker_setup: Callable[[], None] | None = None,
+        wall_clock_budget_seconds: float | None = None,
+    ) -> None:
+        limits = {"max_iters": max_iters, "val_every_n_iters": val_every_n_iters, "concurrency": concurrency}
+        for what, value in (limits | {"fast_dev_run": fast_dev_run}).items():
+            if value is not None and value < 1:
+                raise ConfigError(f"{what} of the trainer must be 1 or more, was {value}")
+        self.max_iters, self.val_every_n_iters = max_iters, val_every_n_iters
+        self.concurrency, self.finite_env_type, self.fast_dev_run = concurrency, finite_env_type, fast_dev_run
+        self.worker_setup = worker_setup
+        self.wall_clock_budget_seconds = wall_clock_budget_seconds
+        self.callbacks: Sequence[Callback] = tuple(sorted(callbacks, key=lambda callback: callback.order))
+        self.loggers: Sequence[Logger] = tuple(loggers)
+        refuse_equal_names([callback.name for callback in self.callbacks], "callbacks")
+        refuse_equal_names([sink.name for sink in self.loggers], "loggers")
+        if max_iters is None and wall_clock_budget_seconds is None and not self.callbacks:
+            raise ConfigError("something must end the training: give max_iters, wall_clock_budget_seconds or a callback")
+        self._interruption = Interruption()
+        self._begin_anew()
+
+    def fit(self, vessel: TrainingVessel, ckpt_path: Path | None = None) -> FitResult:
+        """Train: begin anew, or continue from a checkpoint as if nothing had happened since.
+
+        A continuation ends with the same bits as a training that was never interrupted: ``fit(6) == fit(3) + resume(3)``.
+
+        Raises:
+            CheckpointError: for a damaged checkpoint, or one of another config (the differing keys are named).
+        """
+        vessel = self._shortened(vessel)
+        if self.val_every_n_iters is not None and not vessel.validation_seeds:
+            raise ConfigError("validation_seeds must hold at least one seed, held none: set val_every_n_iters to None")
+        self._config = vessel.config()
+        if ckpt_path is None:
+            self._begin_anew()
+        else:
+            self._continue_from(Path(ckpt_path), vessel)
+        with self._interruption, self._backend() as backend:
+            self._call("on_fit_start", vessel)
+            self._stop_at_limits()
+            finished = self._progress
+            try:
+                while self.status == "running":
+                    self._call("on_iteration_start", vessel)
+                    self._train(vessel, backend)
+                    if self.val_every_n_iters is not None and self.iteration % self.val_every_n_iters == 0:
+                        self._validate(vessel, backend)
+                    self._stop_at_limits()
+                    for sink in self.loggers:
+                        sink.log_metrics(self.iteration, self.metrics)
+                    self._call("on_iteration_end", vessel)
+                    finished = self._progress
+            except IterationAbandoned:
+                self._progress = finished
+                reason = f"asked to stop: iteration {self.iteration + 1} was abandoned, the last checkpoint stands"
+                self.status, self.stop_reason = "terminated", reason
+            self._call("on_fit_end", vessel)
+        return self._result()
+
+    def test(self, vessel: TrainingVessel, ckpt_path: Path | None = None) -> TestResult:
+        """Run every test seed once with the deterministic policy.
+
+        Args:
+            ckpt_path: the checkpoint whose agent is tested (``CheckpointWriter.best_path``, say); it stays in the vessel. None:
+                the vessel's agent as it is, which after a training is the last one, not the best.
+        """
+        vessel = self._shortened(vessel)
+        if not vessel.test_seeds:
+            raise ConfigError("test_seeds of the vessel must hold at least one seed to test, held none")
+        if ckpt_path is not None:
+            self._load_agent(Path(ckpt_path), vessel)
+        with self._backend() as backend:
+            self._call("on_test_start", vessel)
+            with self._timed("test"):
+                table = vessel.evaluate(vessel.test_seeds, "test", backend)
+            self._publish(episode_metrics("test", table))
+            for sink in self.loggers:
+                sink.log_episodes("test", self.iteration, table)
+                sink.log_metrics(self.iteration, self.metrics)
+            self._call("on_test_end", vessel)
+        return TestResult(table, self.metrics)
+
+    def _train(self, vessel: TrainingVessel, backend: EpisodeBackend) -> None:
+        self._progress = replace(self._progress, metrics={})
+        self._call("on_train_start", vessel)
+        with self._interruption.abandonable(), self._timed("collect"):
+            collected = vessel.collect(backend)
+        with self._interruption.abandonable(), self._timed("update"):
+            figures = vessel.update(collected)
+        before = self._progress
+        self._progress = replace(
+            before,
+            iteration=before.iteration + 1,
+            num_episodes=before.num_episodes + len(collected.table),
+            num_steps=before.num_steps + collected.rollout.num_steps,
+        )
+        self._publish(episode_metrics("train", collected.table) | update_metrics(figures) | total_metrics(self._progress))
+        for sink in self.loggers:
+            sink.log_episodes("train", self.iteration, collected.table)
+        self._call("on_train_end", vessel)
+
+    def _validate(self, vessel: TrainingVessel, backend: EpisodeBackend) -> None:
+        assert vessel.validation_seeds is not None  # fit refused otherwise
+        self._call("on_validate_start", vessel)
+        with self._interruption.abandonable(), self._timed("validate"):
+            table = vessel.evaluate(vessel.validation_seeds, "validation", backend)
+        self._publish(episode_metrics("validation", table))
+        for sink in self.loggers:
+            sink.log_episodes("validation", self.iteration, table)
+        self._call("on_validate_end", vessel)
+
+    @property
+    def iteration(self) -> int:
+        """Finished iterations; from ``on_train_end`` on, the one in progress counts."""
+        return self._progress.iteration
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What this iteration has shown so far."""
+        return dict(self._progress.metrics)
+
+    def stop(self, status: Status, reason: str) -> None:
+        """End the training after the iteration in progress; the first reason stands."""
+        if self.status == "running":
+            self.status, self.stop_reason = status, reason
+
+    def interrupt(self) -> None:
+        """Ask for what SIGTERM does, from any thread: abandon the iteration in progress at the next edge of its phases."""
+        self._interruption.request()
+
+    def checkpoint(self, vessel: TrainingVessel) -> dict[str, Any]:
+        """Return the content of a checkpoint of this moment in a training."""
+        vessel_state = vessel.state_dict()
+        return {
+            "format_version": FORMAT_VERSION,
+            "config": self._config,
+            "iteration": self.iteration,
+            "vessel": vessel_state,
+            "trainer": asdict(self._progress),
+            "callbacks": {callback.name: state for callback in self.callbacks if (state := callback.state_dict())},
+            "loggers": {sink.name: state for sink in self.loggers if (state := sink.state_dict())},
+            "library_versions": library_versions(vessel_state),
+        }
+
+    def _begin_anew(self) -> None:
+        self.status, self.stop_reason, self.resumed_from = "running", "", None
+        self.seconds = {}
+        self._started_at = time.monotonic()
+        self._progress = Progress()
+        for callback in self.callbacks:
+            callback.reset()
+        for sink in self.loggers:
+            sink.reset()
+
+    def _continue_from(self, path: Path, vessel: TrainingVessel) -> None:
+        content = read_checkpoint(path)
+        refuse_other_config(content["config"], self._config, path)
+        self._begin_anew()
+        self.resumed_from = path
+        vessel.load_state_dict(content["vessel"])
+        is_exact = warn_if_inexact(content, self._config, library_versions(vessel.state_dict()), path)
+        stored = Progress(**content["trainer"])
+        self._progress = replace(stored, is_resume_exact=stored.is_resume_exact and is_exact)
+        restore_by_name(self.callbacks, content["callbacks"], "callback")
+        restore_by_name(self.loggers, content["loggers"], "logger")
+
+    def _load_agent(self, path: Path, vessel: TrainingVessel) -> None:
+        content = read_checkpoint(path)
+        refuse_other_config(content["config"], vessel.config(), path)
+        vessel.agent.load_state_dict(content["vessel"]["agent"])
+
+    def _shortened(self, vessel: TrainingVessel) -> TrainingVessel:
+        return vessel if self.fast_dev_run is None else vessel.shortened(self.fast_dev_run)
+
+    def _backend(self) -> EpisodeBackend:
+        # Matrix products differ in the last bits between thread counts: workers compute with as many as this process.
+        setup = partial(_set_up_worker, torch.get_num_threads(), self.worker_setup)
+        return build_backend(self.finite_env_type, self.concurrency, worker_setup=setup)
+
+    def _stop_at_limits(self) -> None:
+        if self.max_iters is not None and self.iteration >= self.max_iters:
+            self.stop("completed", f"{self.iteration} iterations are done")
+        budget = self.wall_clock_budget_seconds
+        if budget is not None and time.monotonic() - self._started_at >= budget:
+            self.stop("out_of_time", f"the budget of {budget:g} s was used up after iteration {self.iteration}")
+
+    def _call(self, hook: Hook, vessel: TrainingVessel) -> None:
+        for callback in self.callbacks:
+            getattr(callback, hook)(self, vessel)
+
+    def _publish(self, metrics: dict[str, float]) -> None:
+        self._progress = replace(self._progress, metrics={**self._progress.metrics, **metrics})
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
+
+    def _result(self) -> FitResult:
+        return FitResult(self.status, self.stop_reason, **asdict(self._progress), seconds=dict(self.seconds))
+
+
+def _set_up_worker(num_threads: int, further: Callable[[], None] | None) -> None:
+    torch.set_num_threads(num_threads)
+    if further is not None:
+        further()

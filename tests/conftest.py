@@ -1,0 +1,17 @@
+"""Fixtures that every test folder may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """The folder of real data and of small inputs that go wrong, beside the project; it is not part of it."""
+    folder = Path(os.environ.get("FILLWRIGHT_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+    if not (folder / "cases").is_dir():
+        pytest.skip(f"needs real data: {folder} does not exist (FILLWRIGHT_SHARED names it)")
+    return folder

@@ -1,0 +1,129 @@
+"""The log book: one clean run whatever happens, finite figures only, and nothing lost while the server is away."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from flows.tracking import run_recorder
+from flows.tracking.run_recorder import Tracking, replay_waiting, spool_folder
+from flows.tracking.stores import artifact_root, experiment_id, open_client
+
+
+@pytest.fixture(autouse=True)
+def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def _history(home: Path, run_id: str, key: str) -> list[tuple[int, float]]:
+    rows = open_client(home).get_metric_history(run_id, key)
+    return sorted((row.step, row.value) for row in rows)
+
+
+def test_a_metric_stands_once_at_each_step_even_when_a_resumed_process_says_it_again(tmp_path: Path) -> None:
+    first = Tracking(tmp_path, "experiment", "one").recorder("one")
+    first.start("one", {"seed": "0"})
+    for step in range(3):
+        first.metrics(step, {"train/loss": float(step)})
+    first.flush()
+
+    second = Tracking(tmp_path, "experiment", "one").recorder("one")
+    second.start("one", {"seed": "0"})
+    for step in range(5):
+        second.metrics(step, {"train/loss": float(step)})
+    second.end("FINISHED")
+
+    assert second.run_id == first.run_id
+    assert _history(tmp_path, str(second.run_id), "train/loss") == [(step, float(step)) for step in range(5)]
+    run = open_client(tmp_path).get_run(str(second.run_id))
+    assert (run.info.status, run.data.tags["seed"]) == ("FINISHED", "0")
+
+
+def test_what_is_not_finite_is_counted_and_never_logged(tmp_path: Path) -> None:
+    recorder = Tracking(tmp_path, "experiment", "one").recorder("one")
+    recorder.start("one", {})
+    for step, value in enumerate([1.0, math.nan, math.inf, -math.inf]):
+        recorder.metrics(step, {"train/loss": value})
+    recorder.end("FINISHED")
+    assert _history(tmp_path, str(recorder.run_id), "train/loss") == [(0, 1.0)]
+    assert _history(tmp_path, str(recorder.run_id), "nan_train/loss") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_children_know_their_parent_and_artifacts_lie_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)  # a parent process's run must not be written over
+    home = tmp_path / "home"
+    tracking = Tracking(home, "experiment", "one")
+    parent, child = tracking.recorder("one"), tracking.recorder("one.seed-0")
+    parent.start("one", {})
+    child.start("seed-0", {}, parent_key="one")
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    child.artifact(tmp_path / "table.csv", "tables")
+    child.end("FINISHED")
+    parent.end("FINISHED")
+    run = open_client(home).get_run(str(child.run_id))
+    assert run.data.tags["mlflow.parentRunId"] == parent.run_id
+    assert list(artifact_root(home).rglob("table.csv"))
+    assert not list(elsewhere.iterdir())
+
+
+def test_an_outage_neither_stops_the_run_nor_loses_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_recorder, "_SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # the discard port: nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    tracking = Tracking(tmp_path, "experiment", "one")
+    parent, child = tracking.recorder("one"), tracking.recorder("one.seed-0")
+    parent.start("one", {})
+    child.start("seed-0", {}, parent_key="one")
+    for step in range(4):
+        child.metrics(step, {"train/loss": 1.0 + step})
+        child.flush()
+    child.end("FINISHED")
+    parent.end("FINISHED")
+    assert parent.run_id is None
+    assert list(spool_folder(tmp_path).glob("*.jsonl"))
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")  # the server is back
+    assert replay_waiting(tmp_path, lambda flow_run: True) == 0  # a living owner's spool is left alone
+    assert list(spool_folder(tmp_path).glob("*.jsonl"))
+    assert replay_waiting(tmp_path, lambda flow_run: False) == 0
+    client = open_client(tmp_path)
+    runs = client.search_runs([experiment_id(client, "experiment", tmp_path)])
+    by_key = {run.data.tags["run_key"]: run for run in runs}
+    assert set(by_key) == {"one", "one.seed-0"}
+    child_run = by_key["one.seed-0"]
+    assert child_run.data.tags["mlflow.parentRunId"] == by_key["one"].info.run_id
+    assert _history(tmp_path, child_run.info.run_id, "train/loss") == [(step, 1.0 + step) for step in range(4)]
+    assert child_run.info.status == "FINISHED"
+    assert not list(spool_folder(tmp_path).glob("*.jsonl"))
+
+
+def test_what_mlflow_refuses_is_left_out_and_does_not_hold_up_the_rest(tmp_path: Path) -> None:
+    recorder = Tracking(tmp_path, "experiment", "one").recorder("one")
+    recorder.start("one", {})
+    recorder.metrics(0, {"not ? allowed": 1.0})
+    recorder.flush()
+    recorder.metrics(1, {"train/loss": 2.0})
+    recorder.end("FINISHED")
+    assert _history(tmp_path, str(recorder.run_id), "train/loss") == [(1, 2.0)]
+    assert not list(spool_folder(tmp_path).glob("*.jsonl"))
+
+
+def test_many_figures_go_in_batches_that_mlflow_accepts(tmp_path: Path) -> None:
+    recorder = Tracking(tmp_path, "experiment", "one").recorder("one")
+    recorder.start("one", {})
+    for step in range(1500):
+        recorder.metrics(step, {"train/loss": float(step), "train/entropy": 1.0})
+    recorder.end("FINISHED")
+    assert len(_history(tmp_path, str(recorder.run_id), "train/loss")) == 1500
+
+
+def test_an_experiment_that_was_deleted_comes_back(tmp_path: Path) -> None:
+    client = open_client(tmp_path)
+    identity = experiment_id(client, "experiment", tmp_path)
+    client.delete_experiment(identity)
+    assert experiment_id(client, "experiment", tmp_path) == identity

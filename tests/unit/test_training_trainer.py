@@ -1,0 +1,350 @@
+"""The trainer's lifecycle: order of hooks, seeds, splits, limits, metrics, and independence of what must not matter."""
+
+import io
+import math
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from rlcore.foundation.errors import ConfigError, ContractError
+from rlcore.training.callbacks import AFTER_CHECKPOINT, CHECKPOINT, Callback, MetricsWriter
+from rlcore.training.checkpoint_writer import CheckpointWriter
+from rlcore.training.loggers import ConsoleLogger, CsvLogger, Logger
+from rlcore.training.trainer import Trainer
+from tests.training_toy import TRAIN_STARTS, ToyAgent, WalkSeeds, assert_same, toy_vessel
+
+HOOKS = [f"on_{what}_{edge}" for what in ("fit", "iteration", "train", "validate", "test") for edge in ("start", "end")]
+
+
+class Spy(Callback):
+    def __init__(self, name=""):
+        super().__init__(name)
+        self.seen = []
+
+    def __getattribute__(self, name):
+        if name in HOOKS:
+            return lambda trainer, vessel: self.seen.append((name.removeprefix("on_"), trainer.iteration))
+        return super().__getattribute__(name)
+
+
+def test_hooks_come_in_order_and_see_the_number_of_finished_iterations():
+    spy = Spy()
+    result = Trainer(max_iters=2, val_every_n_iters=2, callbacks=[spy]).fit(toy_vessel())
+    first = [("iteration_start", 0), ("train_start", 0), ("train_end", 1), ("iteration_end", 1)]
+    second = [("iteration_start", 1), ("train_start", 1), ("train_end", 2)]
+    validation = [("validate_start", 2), ("validate_end", 2), ("iteration_end", 2)]
+    assert spy.seen == [("fit_start", 0), *first, *second, *validation, ("fit_end", 2)]
+    assert (result.status, result.iteration) == ("completed", 2)
+
+
+def test_callbacks_run_by_order_then_as_listed():
+    seen = []
+
+    class Noting(Callback):
+        def on_iteration_end(self, trainer, vessel):
+            seen.append(self.name)
+
+    class After(Noting):
+        order = AFTER_CHECKPOINT
+
+    class Writes(Noting):
+        order = CHECKPOINT
+
+    Trainer(max_iters=1, callbacks=[After("d"), Writes("c"), Noting("a"), Noting("b")]).fit(toy_vessel())
+    assert seen == ["a", "b", "c", "d"]
+
+
+def test_every_training_seed_is_used_once_before_any_again_and_every_episode_is_finished():
+    """Q22: episodes in flight are not thrown away, so that short ones are not favoured."""
+    seeds = WalkSeeds(TRAIN_STARTS)
+    vessel = toy_vessel(train_seeds=seeds, episodes_per_iteration=11, num_lanes=4)
+    learnt = []
+
+    class Watching(ToyAgent):
+        def learn(self, rollout):
+            learnt.append(rollout)
+            return super().learn(rollout)
+
+    vessel.agent = Watching()
+    Trainer(max_iters=3).fit(vessel)
+    assert sorted(seeds.taken) == sorted(list(range(11)) * 3)
+    passes = [seeds.taken[start : start + 11] for start in (0, 11, 22)]
+    assert all(sorted(one) == list(range(11)) for one in passes) and passes[0] != passes[1]
+    for rollout in learnt:
+        ends = (rollout.terminated | rollout.truncated) & rollout.is_alive
+        assert (ends.sum(axis=0) == 1).all()
+        assert sorted(rollout.seed_id[0]) == list(range(11))
+
+
+def test_fit_never_touches_the_test_split_and_test_touches_every_seed_once():
+    vessel = toy_vessel()
+    trainer = Trainer(max_iters=2, val_every_n_iters=1)
+    trainer.fit(vessel)
+    assert vessel.test_seeds.taken == []
+    assert vessel.validation_seeds.taken == list(range(5)) * 2
+    result = trainer.test(vessel)
+    assert vessel.test_seeds.taken == [0, 1, 2]
+    assert result.table["seed_id"].tolist() == [0, 1, 2]
+
+
+def test_validation_reports_and_a_fresh_trainer_can_test():
+    """D18: validate and test return what they saw; a trainer that never fitted can test."""
+    spy = Spy()
+    trainer = Trainer(max_iters=1, callbacks=[spy])
+    result = trainer.test(toy_vessel())
+    assert spy.seen == [("test_start", 0), ("test_end", 0)]
+    assert result.metrics == trainer.metrics
+    assert result.metrics["test/num_episodes"] == 3.0
+    assert trainer.iteration == 0
+
+
+def test_evaluation_changes_nothing_in_training():
+    states = []
+    for every in (None, 1, 3):
+        vessel = toy_vessel()
+        trainer = Trainer(max_iters=4, val_every_n_iters=every)
+        trainer.fit(vessel)
+        if every == 3:
+            trainer.test(vessel)
+        states.append(vessel.state_dict())
+    assert_same(states[0], states[1])
+    assert_same(states[0], states[2])
+
+
+def test_losing_the_law_of_evaluation_would_be_noticed():
+    """The planted violation: an evaluation policy that counts as an update."""
+
+    class Leaky(ToyAgent):
+        def evaluation_policy(self):
+            self.num_updates += 1
+            return super().evaluation_policy()
+
+    states = []
+    for every in (None, 1):
+        vessel = toy_vessel(Leaky())
+        Trainer(max_iters=3, val_every_n_iters=every).fit(vessel)
+        states.append(vessel.state_dict())
+    with pytest.raises(AssertionError):
+        assert_same(states[0], states[1])
+
+
+def test_worker_processes_change_nothing(tmp_path):
+    outcomes = []
+    for kind, concurrency in (("inline", 1), ("subproc", 2)):
+        vessel = toy_vessel()
+        trainer = Trainer(max_iters=2, val_every_n_iters=1, finite_env_type=kind, concurrency=concurrency)
+        result = trainer.fit(vessel)
+        outcomes.append((vessel.state_dict(), result.metrics, trainer.test(vessel).metrics))
+    assert_same(outcomes[0], outcomes[1])
+
+
+def test_metrics_add_up_by_hand():
+    """Weighted components of every episode add up to the return; a figure that some lack is a mean of those that have it."""
+    tables = {}
+
+    class Keeping(Logger):
+        def log_episodes(self, phase, iteration, table):
+            tables[phase] = table
+
+    metrics = Trainer(max_iters=1, val_every_n_iters=1, loggers=[Keeping()]).fit(toy_vessel()).metrics
+    for phase, count in (("train", 8), ("validation", 5)):
+        table = tables[phase]
+        assert len(table) == metrics[f"{phase}/num_episodes"] == count
+        parts = metrics[f"{phase}/reward/progress/mean"] + metrics[f"{phase}/reward/effort/mean"]
+        assert parts == pytest.approx(metrics[f"{phase}/return/mean"], abs=1e-12)
+        assert metrics[f"{phase}/reward/effort/mean"] == pytest.approx(-0.125 * np.mean(table["moves"]), abs=1e-12)
+        home = [steps for steps in table["steps_home"] if not math.isnan(steps)]  # D17: not over the episodes that lack it
+        assert metrics[f"{phase}/steps_home/mean"] == pytest.approx(sum(home) / len(home))
+        assert metrics.get(f"{phase}/steps_home/num_missing", 0) == count - len(home)
+    assert math.isfinite(metrics["train/update/loss"])
+
+
+def test_training_counters_count_training_only():
+    """D17: validation episodes are not training episodes."""
+    result = Trainer(max_iters=2, val_every_n_iters=1).fit(toy_vessel())
+    assert result.num_episodes == 16 == result.metrics["train/total_episodes"]
+    assert result.num_steps == result.metrics["train/total_steps"]
+
+
+def test_metrics_of_an_iteration_without_validation_hold_no_old_ones():
+    result = Trainer(max_iters=3, val_every_n_iters=2).fit(toy_vessel())
+    assert not [name for name in result.metrics if name.startswith("validation/")]
+
+
+def test_an_update_that_diverges_stops_before_it_reaches_a_checkpoint(tmp_path):
+    class Diverging(ToyAgent):
+        def learn(self, rollout):
+            return {**super().learn(rollout), "entropy": math.nan if self.num_updates == 2 else 1.0}
+
+    with pytest.raises(ContractError, match="figure 'entropy' of the agent's update must be finite, was nan"):
+        Trainer(max_iters=3, callbacks=[CheckpointWriter(tmp_path, monitor=None)]).fit(toy_vessel(Diverging()))
+    assert sorted(path.name for path in tmp_path.glob("iter*")) == ["iteration_000001.ckpt"]
+
+
+def test_the_callers_lists_stay_the_callers():
+    """Q12, D18: a trainer adds nothing to what it is given, and two trainers do not share."""
+    loggers, callbacks = [ConsoleLogger(stream=io.StringIO())], [Spy()]
+    for _ in range(2):
+        Trainer(max_iters=1, loggers=loggers, callbacks=callbacks).fit(toy_vessel())
+    assert len(loggers) == len(callbacks) == 1
+
+
+def test_a_trainer_can_fit_twice_and_begins_anew(tmp_path):
+    trainer = Trainer(max_iters=2, val_every_n_iters=1, callbacks=[MetricsWriter(tmp_path)])
+    results, files = [], []
+    for _ in range(2):
+        results.append(trainer.fit(toy_vessel()))
+        files.append((tmp_path / "train.csv").read_bytes())
+    assert results[0].metrics == results[1].metrics and results[1].iteration == 2
+    assert files[0] == files[1]
+
+
+def test_equal_names_are_refused():
+    with pytest.raises(ConfigError, match=r"names of callbacks must differ, 'Spy' stands 2 times: give each name=… of its own"):
+        Trainer(max_iters=1, callbacks=[Spy(), Spy()])
+    Trainer(max_iters=1, callbacks=[Spy(), Spy("other")])
+
+
+@pytest.mark.parametrize("name", ["max_iters", "val_every_n_iters", "concurrency", "fast_dev_run"])
+def test_counts_below_one_are_refused(name):
+    with pytest.raises(ConfigError, match=f"{name} of the trainer must be 1 or more, was 0"):
+        Trainer(**{"max_iters": 1, name: 0})
+
+
+def test_senseless_combinations_are_refused():
+    with pytest.raises(ConfigError, match="something must end the training"):
+        Trainer()
+    with pytest.raises(ConfigError, match="validation_seeds must hold at least one seed"):
+        Trainer(max_iters=1, val_every_n_iters=1).fit(toy_vessel(validation_seeds=None))
+    with pytest.raises(ConfigError, match="test_seeds of the vessel must hold at least one seed"):
+        Trainer(max_iters=1).test(toy_vessel(test_seeds=WalkSeeds([])))
+    with pytest.raises(ConfigError, match="episodes_per_iteration must be 1 or more, was 0"):
+        toy_vessel(episodes_per_iteration=0)
+    with pytest.raises(ConfigError, match="train_seeds must hold at least one seed"):
+        toy_vessel(train_seeds=WalkSeeds([]))
+
+
+def test_fast_dev_run_takes_the_first_seeds_and_so_many_episodes():
+    vessel = toy_vessel()
+    trainer = Trainer(max_iters=2, val_every_n_iters=1, fast_dev_run=2)
+    result = trainer.fit(vessel)
+    trainer.test(vessel)
+    assert result.num_episodes == 4
+    assert set(vessel.train_seeds.taken) == {0, 1} and len(vessel.train_seeds.taken) == 4
+    assert vessel.validation_seeds.taken == [0, 1, 0, 1]
+    assert vessel.test_seeds.taken == [0, 1]
+    assert vessel.agent.num_updates == 2
+    # More than there are: all of them.
+    Trainer(max_iters=1, fast_dev_run=10**6).test(toy_vessel())
+
+
+def test_wall_clock_budget_ends_after_the_iteration_in_progress():
+    result = Trainer(wall_clock_budget_seconds=1e-9).fit(toy_vessel())
+    assert (result.status, result.iteration) == ("out_of_time", 0)
+
+    class Slow(Callback):
+        def on_train_start(self, trainer, vessel):
+            threading.Event().wait(0.3)
+
+    spy = Spy()
+    result = Trainer(wall_clock_budget_seconds=0.2, callbacks=[Slow(), spy]).fit(toy_vessel())
+    assert (result.status, result.iteration) == ("out_of_time", 1)
+    assert spy.seen[-2:] == [("iteration_end", 1), ("fit_end", 1)]
+
+
+def terminate_in_the_third_update(agent):
+    if agent.num_updates == 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(100):
+            threading.Event().wait(0.01)
+        pytest.fail("SIGTERM did not cut through the update")
+
+
+def test_sigterm_abandons_the_iteration_and_the_last_checkpoint_stands(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    writer, spy = CheckpointWriter(tmp_path, monitor=None), Spy()
+    result = Trainer(max_iters=5, callbacks=[writer, spy]).fit(
+        toy_vessel(ToyAgent(before_learning=terminate_in_the_third_update))
+    )
+    assert result.status == "terminated"
+    assert result.reason == "asked to stop: iteration 3 was abandoned, the last checkpoint stands"
+    assert result.iteration == 2 and result.num_episodes == 16
+    assert writer.latest_path == tmp_path / "iteration_000002.ckpt"
+    assert sorted(path.name for path in tmp_path.glob("*2.ckpt")) == ["iteration_000002.ckpt"]
+    assert not (tmp_path / "iteration_000003.ckpt").exists()
+    assert spy.seen[-1] == ("fit_end", 2)
+    assert signal.getsignal(signal.SIGTERM) is before
+    continued = toy_vessel()
+    Trainer(max_iters=5).fit(continued, writer.latest_path)
+    whole = toy_vessel()
+    Trainer(max_iters=5).fit(whole)
+    assert_same(continued.state_dict(), whole.state_dict())
+
+
+def test_sigterm_with_worker_processes_leaves_none_behind():
+    import multiprocessing
+
+    agent = ToyAgent(before_learning=terminate_in_the_third_update)
+    trainer = Trainer(max_iters=5, finite_env_type="subproc", concurrency=1)
+    assert trainer.fit(toy_vessel(agent)).status == "terminated"
+    assert multiprocessing.active_children() == []
+
+
+def test_sigterm_does_not_cut_through_a_callback():
+    done = []
+
+    class Working(Callback):
+        def on_iteration_end(self, trainer, vessel):
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(0.01)
+            done.append(trainer.iteration)
+
+    result = Trainer(max_iters=3, callbacks=[Working()]).fit(toy_vessel())
+    assert done == [1] and (result.status, result.iteration) == ("terminated", 1)
+
+
+def test_in_another_thread_interrupt_does_what_sigterm_does():
+    results = []
+    trainer = Trainer(max_iters=10**6)
+    thread = threading.Thread(target=lambda: results.append(trainer.fit(toy_vessel())))
+    thread.start()
+    while trainer.iteration < 2:
+        threading.Event().wait(0.005)
+    trainer.interrupt()
+    thread.join(20)
+    assert results[0].status == "terminated" and results[0].iteration >= 2
+
+
+def test_a_failing_seed_of_training_is_named():
+    vessel = toy_vessel(train_seeds=WalkSeeds([1, 2, 40]))  # 40 lies outside the observation space
+    with pytest.raises(Exception, match="observation must lie in") as caught:
+        Trainer(max_iters=1).fit(vessel)
+    assert "raised by the episode of seed 2" in caught.value.__notes__
+
+
+def test_console_logger_writes_one_line_per_iteration():
+    stream = io.StringIO()
+    trainer = Trainer(max_iters=2, val_every_n_iters=2, loggers=[ConsoleLogger(stream=stream)])
+    trainer.fit(toy_vessel())
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("[iteration 1]  train/return/mean ") and "validation" not in first
+    assert second.startswith("[iteration 2]  train/return/mean ")
+    assert f"validation/return/mean {trainer.metrics['validation/return/mean']:.6g}" in second
+
+
+def test_csv_logger_writes_one_row_per_episode(tmp_path):
+    import pandas
+
+    trainer = Trainer(max_iters=2, val_every_n_iters=2, loggers=[CsvLogger(tmp_path)])
+    vessel = toy_vessel()
+    trainer.fit(vessel)
+    for _ in range(2):
+        result = trainer.test(vessel)
+    train = pandas.read_csv(tmp_path / "train_episodes.csv")
+    assert train["iteration"].tolist() == [1] * 8 + [2] * 8
+    assert np.array_equal(pandas.read_csv(tmp_path / "validation_episodes.csv")["start"], [1, -1, 2, -5, 3])
+    test = pandas.read_csv(tmp_path / "test_episodes.csv", float_precision="round_trip")
+    assert test["return"].tolist() == result.table["return"].tolist()
