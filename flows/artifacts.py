@@ -54,17 +54,23 @@ def show_link(key: str, link: str, text: str, description: str) -> None:
 
 @contextmanager
 def quiet_console() -> Iterator[None]:
-    """Keep Prefect's log off the terminal inside the block, where a progress bar may stand; the server gets all of it."""
-    console = [handler for handler in logging.getLogger("prefect").handlers if isinstance(handler, PrefectConsoleHandler)]
-    before = [handler.level for handler in console]
+    """Keep Prefect's log off the terminal inside the block; the server gets all of it, and so does who asked for it (``--verbose``).
+
+    A progress bar may stand there, and what goes wrong is said once, by the command.
+    """
+    logger = logging.getLogger("prefect")
+    console = [handler for handler in logger.handlers if isinstance(handler, PrefectConsoleHandler)]
+    before = logger.propagate
+    logger.propagate = logging.getLogger().isEnabledFor(logging.INFO)
     for handler in console:
-        handler.setLevel(logging.WARNING)
+        logger.removeHandler(handler)
     try:
         yield
     finally:
         APILogHandler().flush()  # the server may be ours and end soon
-        for handler, level in zip(console, before, strict=True):
-            handler.setLevel(level)
+        logger.propagate = before
+        for handler in console:
+            logger.addHandler(handler)
 
 
 def artifact_key(text: str) -> str:

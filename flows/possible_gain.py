@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from flows.references import FoldReference, MarketReference
-from flows.tasks.generate_seed_sets import load_split
+from flows.seed_set_files import load_split
 from rlcore.config.build import build_parts
 from rlcore.config.experiment import ExperimentSpec
+from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions
+from rlcore.execution.baselines import Baseline
 from rlcore.execution.dynamic_program import OrdersValue, value_orders
 from rlcore.execution.orders import OrderSet
+from rlcore.execution.signal_optimum import build_optimum
 from rlcore.execution.simulator import FastSimulator
 from rlcore.foundation.errors import ConfigError
 from rlcore.market.store import MarketStore
@@ -31,6 +34,16 @@ def possible_gain(experiment: ExperimentSpec, market: MarketReference, folds: Se
         return value_orders(simulator, _together([load_split(market, fold).test for fold in folds]), actions.fractions)
     except ConfigError:  # a cap that could bind, fills at another price than the close: no closed answer
         return []
+
+
+def known_bounds(parts: EnvironmentParts, orders: OrderSet) -> dict[str, Baseline]:
+    """Return the best policy of the market's law as a bound to run beside the agent, or nothing where there is none."""
+    if orders.store.signal is None or not isinstance(parts.action_interpreter, CategoricalFractions):
+        return {}
+    try:
+        return {"optimum": build_optimum(parts, orders)}
+    except ConfigError:  # as above
+        return {}
 
 
 def _together(sets: Sequence[OrderSet]) -> OrderSet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 
 from rlcore.execution.backtest import AGENT
 
-_NOT_FIGURES = {"seed_id", "fold", "training_seed", "quantity", "notional"}
+# Neither names nor numbers of order are figures, and a mean over instruments of prices or of shares says nothing.
+_NOT_FIGURES = re.compile(r"seed_id|fold|training_seed|quantity|notional|filled_quantity|.*_price|window_twap|window_vwap")
 
 
 def spread_over_seeds(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -19,7 +21,8 @@ def spread_over_seeds(figures: Sequence[Mapping[str, float]]) -> dict[str, float
     """
     spread: dict[str, float] = {}
     for name in figures[0] if figures else ():
-        if not all(name in one for one in figures):
+        is_figure = not name.endswith("/std") and not _NOT_FIGURES.fullmatch(name.removesuffix("/mean").rpartition("/")[2])
+        if not (is_figure and all(name in one for one in figures)):
             continue
         values = np.array([one[name] for one in figures], np.float64)
         spread |= {
@@ -53,5 +56,6 @@ def mean_over_folds(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _means(rows: pd.DataFrame) -> dict[str, float]:
-    numbers = rows.select_dtypes("number").drop(columns=list(_NOT_FIGURES), errors="ignore")
-    return {f"{name}/mean": float(value) for name, value in numbers.mean().items() if np.isfinite(value)}
+    numbers = rows.select_dtypes("number")
+    means = numbers[[name for name in numbers if not _NOT_FIGURES.fullmatch(str(name))]].mean()
+    return {f"{name}/mean": float(value) for name, value in means.items() if np.isfinite(value)}

@@ -82,5 +82,5 @@ def _figures(figures: dict[str, float]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("test orders, mean", *_SHOWN)]
     for policy in ("agent", *policies):
         keys = [f"backtest/{name}/mean/seeds_mean" if policy == "agent" else f"baseline/{policy}/{name}/mean" for name in _SHOWN]
-        rows.append((policy, *(f"{figures.get(key, math.nan):.4g}" for key in keys)))
+        rows.append((policy, *(f"{figures.get(key, math.nan):.3f}" for key in keys)))
     return rows

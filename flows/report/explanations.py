@@ -24,11 +24,13 @@ def what_was_tested(facts: dict[str, Any], policies: list[str]) -> str:
     limit = (
         "without a limit on its part of the volume" if cap is None else f"taking at most {percent(cap, 1)} of any bar's volume"
     )
+    num_orders, num_buys = facts["num_orders"], facts["num_buys"]
+    every = things(facts["ticks_per_step"] * facts["tick_minutes"], "minute")
     return (
-        f"Each of {facts['num_orders']:,} orders ({facts['num_buys']:,} buys, {facts['num_orders'] - facts['num_buys']:,} sells) must be "
-        f"executed inside its window of one trading day. The agent decides every {things(facts['ticks_per_step'] * facts['tick_minutes'], 'minute')} "
-        f"how much to trade, {limit}; what is left in the last step is traded then, as far as the market allows. {rivals} executed the "
-        f"same orders, in the same simulator, once each. The agent saw none of these days in training or in the choice of its parameters.{beside}"
+        f"Each of {num_orders:,} orders ({num_buys:,} buys, {num_orders - num_buys:,} sells) must be executed inside its window "
+        f"of one trading day. The agent decides every {every} how much to trade, {limit}; what is left in the last step is "
+        f"traded then, as far as the market allows. {rivals} executed the same orders, in the same simulator, once each. The "
+        f"agent saw none of these days in training or in the choice of its parameters.{beside}"
     )
 
 
@@ -43,8 +45,8 @@ def caveats(facts: dict[str, Any], num_training_seeds: int) -> list[str]:
     said.append(_coverage(facts))
     if num_training_seeds > 1:
         said.append(
-            f"The agent's figures are means over {num_training_seeds} trainings with different seeds. Intervals hold for other days and "
-            "instruments, not for other trainings: see the spread over seeds for those."
+            f"The agent's figures are means over {num_training_seeds} trainings with different seeds. Intervals hold for other "
+            "days and instruments, not for other trainings: see the spread over seeds for those."
         )
     return said
 
@@ -52,7 +54,8 @@ def caveats(facts: dict[str, Any], num_training_seeds: int) -> list[str]:
 def _days(facts: dict[str, Any]) -> str:
     days = things(facts["num_days"], "test day")
     if facts["num_days"] < MIN_TEST_DAYS:
-        return f"There {'is' if facts['num_days'] == 1 else 'are'} {days}. Below {MIN_TEST_DAYS} the report describes and claims nothing."
+        verb = "is" if facts["num_days"] == 1 else "are"
+        return f"There {verb} {days}. Below {MIN_TEST_DAYS} the report describes and claims nothing."
     return f"There are {days}: the findings hold for a market like that of {facts['first_day']} to {facts['last_day']}."
 
 
@@ -69,17 +72,18 @@ def _coverage(facts: dict[str, Any]) -> str:
 DEFINITIONS: list[tuple[str, str]] = [
     (
         "bps",
-        "Basis point: 0.01 % of the order's value at the arrival price. Costs are positive when money is lost; gains when it is won.",
+        "Basis point: 0.01 % of the order's value at the arrival price. Costs are positive when money is lost; gains when it is "
+        "won.",
     ),
     (
         "Implementation shortfall",
-        "What the order cost against trading all of it at the arrival price, the first price of its window. Shares left unfilled are "
-        "marked at the last price of the window, so that every order counts, filled or not.",
+        "What the order cost against trading all of it at the arrival price, the first price of its window. Shares left unfilled "
+        "are marked at the last price of the window, so that every order counts, filled or not.",
     ),
     (
         "Price advantage",
-        "How much better the average fill was than the plain average price of the window (TWAP). An order without a fill has none; such "
-        "orders are counted beside it.",
+        "How much better the average fill was than the plain average price of the window (TWAP). An order without a fill has "
+        "none; such orders are counted beside it.",
     ),
     (
         "Slippage",
@@ -90,20 +94,21 @@ DEFINITIONS: list[tuple[str, str]] = [
     ("TWAP", "Baseline: the same number of shares in every bar of the window."),
     (
         "VWAP",
-        "Baseline: in step with the volume curve of up to 20 earlier days of the instrument, which is known before the day begins.",
+        "Baseline: in step with the volume curve of up to 20 earlier days of the instrument, which is known before the day "
+        "begins.",
     ),
     ("Immediate, Random", "Baselines: everything in the first step; at every step a random part of what is left."),
     (
         "Clairvoyant",
-        "A bound and no rival: the best prices of the window picked with perfect foresight under the same cap. Nobody who fills as much "
-        "can do better.",
+        "A bound and no rival: the best prices of the window picked with perfect foresight under the same cap. Nobody who fills "
+        "as much can do better.",
     ),
     ("Optimum", "A bound and no rival: the best policy of a synthetic market, found by backward induction over its known law."),
     (
         "Paired difference, interval",
-        "The agent's gain over a baseline on the same order, averaged. The interval clusters orders by day and by instrument, because "
-        "orders of one day or one instrument are alike, and is widened for the number of comparisons shown (Bonferroni), so that all of "
-        "them hold at once.",
+        "The agent's gain over a baseline on the same order, averaged. The interval clusters orders by day and by instrument, "
+        "because orders of one day or one instrument are alike, and is widened for the number of comparisons shown (Bonferroni), "
+        "so that all of them hold at once.",
     ),
     ("Not significant", "The interval contains zero: these orders do not tell the two apart."),
     (

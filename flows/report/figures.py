@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -24,7 +25,7 @@ COLOURS = {
     "clairvoyant": "#CC79A7",
     "optimum": "#009E73",
 }
-_STYLE = {
+_STYLE: Any = {  # the stub wants a union of all names of parameters
     "font.family": "sans-serif",
     "font.size": 10,
     "svg.fonttype": "none",
@@ -44,7 +45,7 @@ _VERDICT_COLOURS = {"better": "#0072B2", "worse": "#D55E00", "not significant": 
 
 
 def forest(comparisons: Sequence[Comparison], labels: Sequence[str], best_gain_bps: float | None) -> str:
-    """Draw every comparison's mean gain with its interval; ``best_gain_bps``: what a perfect agent would gain on the reference."""
+    """Draw every comparison's mean gain with its interval; ``best_gain_bps``: what a perfect agent would gain."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(9.2, 0.7 + 0.32 * len(comparisons)), layout="constrained")
         axes = figure.subplots()

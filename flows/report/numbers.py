@@ -18,7 +18,10 @@ def bps(value: float, digits: int = 2) -> str:
 
 def plain(value: float, digits: int = 2) -> str:
     """Return a number without a sign for what is above zero."""
-    return UNKNOWN if not math.isfinite(value) else f"{value:,.{digits}f}".replace("-", "−")
+    if not math.isfinite(value):
+        return UNKNOWN
+    rounded = round(value, digits) + 0.0  # −0.0 + 0.0 is 0.0
+    return f"{rounded:,.{digits}f}".replace("-", "−")
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -33,24 +33,24 @@ class Table:
 
 
 _QUALITY: list[tuple[str, Callable[[Any], str]]] = [
-    ("Shortfall, bps", lambda row: plain(row.shortfall_bps)),
-    ("Shortfall, by notional", lambda row: plain(row.shortfall_notional_weighted_bps)),
-    ("Price advantage, bps", lambda row: bps(row.price_advantage_bps)),
-    ("Slippage vs arrival", lambda row: plain(row.slippage_arrival_bps)),
-    ("… vs TWAP", lambda row: plain(row.slippage_twap_bps)),
-    ("… vs VWAP", lambda row: plain(row.slippage_vwap_bps)),
-    ("Fill rate", lambda row: percent(row.fill_rate, 2)),
-    ("Participation", lambda row: percent(row.participation, 2)),
-    ("Orders not filled whole", lambda row: count(row.num_not_filled_whole)),
-    ("Orders without any fill", lambda row: count(row.num_without_fill)),
+    ("Shortfall, bps", lambda row: plain(row["shortfall_bps"])),
+    ("Shortfall, by notional", lambda row: plain(row["shortfall_notional_weighted_bps"])),
+    ("Price advantage, bps", lambda row: bps(row["price_advantage_bps"])),
+    ("Slippage vs arrival", lambda row: plain(row["slippage_arrival_bps"])),
+    ("… vs TWAP", lambda row: plain(row["slippage_twap_bps"])),
+    ("… vs VWAP", lambda row: plain(row["slippage_vwap_bps"])),
+    ("Fill rate", lambda row: percent(row["fill_rate"], 2)),
+    ("Participation", lambda row: percent(row["participation"], 2)),
+    ("Orders not filled whole", lambda row: count(row["num_not_filled_whole"])),
+    ("Orders without any fill", lambda row: count(row["num_without_fill"])),
 ]
 
 
 def quality(frame: pd.DataFrame) -> Table:
     """Return every policy's execution quality over all orders."""
     rows = [
-        Row([name_of(row.policy), *(show(row) for _, show in _QUALITY)], _kind(row.policy))
-        for row in summary_frame(frame).itertuples(index=False)
+        Row([name_of(row["policy"]), *(show(row) for _, show in _QUALITY)], _kind(row["policy"]))
+        for row in _records(summary_frame(frame))
     ]
     return Table(["Policy", *(title for title, _ in _QUALITY)], rows)
 
@@ -60,14 +60,14 @@ def quality_by_side(frame: pd.DataFrame) -> Table:
     summary = summary_frame(frame, ["side"])
     rows = []
     for side in SIDES:
-        for row in summary[summary["side"] == side].itertuples(index=False):
+        for row in _records(summary[summary["side"] == side]):
             figures = [
-                plain(row.shortfall_bps),
-                bps(row.price_advantage_bps),
-                percent(row.fill_rate, 2),
-                percent(row.participation, 2),
+                plain(row["shortfall_bps"]),
+                bps(row["price_advantage_bps"]),
+                percent(row["fill_rate"], 2),
+                percent(row["participation"], 2),
             ]
-            rows.append(Row([side, name_of(row.policy), count(row.num_orders), *figures], _kind(row.policy)))
+            rows.append(Row([side, name_of(row["policy"]), count(row["num_orders"]), *figures], _kind(row["policy"])))
     header = ["Side", "Policy", "Orders", "Shortfall, bps", "Price advantage, bps", "Fill rate", "Participation"]
     return Table(header, rows, num_labels=2)
 
@@ -111,10 +111,15 @@ def trainings(frame: pd.DataFrame, comparisons: Sequence[Comparison], reference:
     if not of_seed:  # one training: the overall comparison is its own
         of_seed = dict.fromkeys(summary["training_seed"], next(one for one in comparisons if is_overall(one)))
     rows = []
-    for row in summary.itertuples(index=False):
-        one = of_seed[row.training_seed]
-        figures = [plain(row.shortfall_bps), bps(row.price_advantage_bps), percent(row.fill_rate, 2), bps(one.mean_gain_bps)]
-        rows.append(Row([str(row.training_seed), *figures, WORDS[one.verdict]], one.verdict.replace(" ", "-")))
+    for row in _records(summary):
+        one = of_seed[row["training_seed"]]
+        figures = [
+            plain(row["shortfall_bps"]),
+            bps(row["price_advantage_bps"]),
+            percent(row["fill_rate"], 2),
+            bps(one.mean_gain_bps),
+        ]
+        rows.append(Row([str(row["training_seed"]), *figures, WORDS[one.verdict]], one.verdict.replace(" ", "-")))
     if len(rows) > 1:
         gains = pd.Series([of_seed[seed].mean_gain_bps for seed in summary["training_seed"]])
         means = [plain(summary["shortfall_bps"].mean()), bps(summary["price_advantage_bps"].mean())]
@@ -167,6 +172,10 @@ def best_gain(values: Sequence[OrdersValue]) -> float:
 
 def share(won: float, possible: float) -> float:
     return won / possible if possible > 0.0 else float("nan")
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in record.items()} for record in frame.to_dict("records")]
 
 
 def _kind(policy: str) -> str:

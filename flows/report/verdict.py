@@ -90,12 +90,15 @@ def _seeds(comparisons: Sequence[Comparison]) -> str:
     if not seeds:
         return "The agent was trained with one seed only: nothing here tells its luck in training from its skill."
     gains = [one.mean_gain_bps for one in seeds]
-    counts = [(word, sum(one.verdict == word for one in seeds)) for word in ("better", "worse", "not significant")]
-    found = [(word, number) for word, number in counts if number]
-    said = [f"{'all' if number == len(seeds) else number} {'is' if number == 1 else 'are'} {word}" for word, number in found]
+    number_of = {word: sum(one.verdict == word for one in seeds) for word in WORDS}
+    if number_of["not significant"] == len(seeds):
+        said = ["none differs significantly"]
+    else:
+        found = [(word, number) for word, number in number_of.items() if number]
+        said = [f"{'all' if number == len(seeds) else number} {'is' if number == 1 else 'are'} {word}" for word, number in found]
     return (
-        f"Of {len(seeds)} trainings with different seeds, judged one by one, {listed(said)}; they range from {bps(min(gains))} to "
-        f"{bps(max(gains))} bps."
+        f"Of {len(seeds)} trainings with different seeds, judged one by one, {listed(said)}; they range from {bps(min(gains))} "
+        f"to {bps(max(gains))} bps."
     )
 
 
@@ -104,10 +107,11 @@ def _fill_rates(fill_rates: Mapping[str, float], reference: str) -> str:
     if abs(own - theirs) < _FILL_RATES_ALIKE:
         return ""
     return (
-        f"The agent fills {percent(own)} of an order and {name_of(reference)} {percent(theirs)}. What is left counts at the last price "
-        "of the window, as if it could be traded there: read the gain with that in mind."
+        f"The agent fills {percent(own)} of an order and {name_of(reference)} {percent(theirs)}. What is left counts at the last "
+        "price of the window, as if it could be traded there: read the gain with that in mind."
     )
 
 
 def _spread_of_orders(main: Comparison) -> str:
-    return f"The agent comes out ahead on {percent(main.win_rate, 0)} of the orders; the median order gains {bps(main.median_gain_bps)} bps."
+    won, median = percent(main.win_rate, 0), bps(main.median_gain_bps)
+    return f"The agent comes out ahead on {won} of the orders; the median order gains {median} bps."

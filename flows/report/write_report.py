@@ -39,7 +39,9 @@ def write_report(
     provenance: Mapping[str, str],
     possible: Sequence[OrdersValue] = (),
 ) -> Report:
-    """Write ``report.html`` and ``summary``, ``summary_by_side``, ``comparisons``, ``orders`` and ``schedule`` as parquet, all or none.
+    """Write ``report.html`` and, as parquet, ``summary``, ``summary_by_side``, ``comparisons``, ``orders`` and ``schedule``.
+
+    All or none of them.
 
     Args:
         result: the agent and all baselines on the same orders.
@@ -51,12 +53,13 @@ def write_report(
         possible: what can be won at all, where the market's law is known (``value_orders``).
     """
     comparisons = compare(result.frame, standard_questions(result.frame, reference), confidence_level)
-    fill_rates = summary_frame(result.frame).set_index("policy")["fill_rate"].to_dict()
+    quality = summary_frame(result.frame)
+    fill_rates = dict(zip(quality["policy"], quality["fill_rate"], strict=True))
     summary = summarise(comparisons, reference, result.facts["num_days"], fill_rates)
     page = _page(result, comparisons, summary, title, reference, provenance, possible)
     with folder_written_atomically(folder) as target:
         (target / REPORT_FILE).write_text(page, encoding="utf-8")
-        summary_frame(result.frame).to_parquet(target / "summary.parquet", index=False)
+        quality.to_parquet(target / "summary.parquet", index=False)
         summary_frame(result.frame, ["side"]).to_parquet(target / "summary_by_side.parquet", index=False)
         comparisons_frame(comparisons).to_parquet(target / "comparisons.parquet", index=False)
         result.frame.to_parquet(target / "orders.parquet", index=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from prefect import task
 
 from flows.cache_keys import prefect_key
+from flows.possible_gain import known_bounds
 from flows.references import BacktestReference, FoldReference, MarketReference, TrainingReference
+from flows.seed_set_files import load_split
 from flows.tasks.fit_agent import load_best_state
-from flows.tasks.generate_seed_sets import load_split
 from flows.workspace import Workspace
 from rlcore.config.build import build_agent, build_parts
 from rlcore.contracts.policy import Policy
-from rlcore.environment.backends import build_backend
 from rlcore.execution.backtest import run_backtest
 from rlcore.foundation.fingerprints import fingerprint_file
 from rlcore.market.store import MarketStore
@@ -37,16 +37,16 @@ def backtest_agent(
         agent = build_agent(experiment, parts, training.seed)
         load_best_state(agent, training.path)
         policies[training.seed] = agent.evaluation_policy()
-    with build_backend(experiment.runtime.worker_backend, experiment.runtime.concurrency) as backend:
-        result = run_backtest(
-            parts,
-            policies,
-            load_split(market, fold).test,
-            experiment.evaluation.baselines,
-            num_lanes=experiment.evaluation.lanes,
-            root_seed=_ROOT_OF_BASELINES,
-            backend=backend,
-        )
+    orders = load_split(market, fold).test
+    result = run_backtest(
+        parts,
+        policies,
+        orders,
+        experiment.evaluation.baselines,
+        num_lanes=experiment.evaluation.lanes,
+        root_seed=_ROOT_OF_BASELINES,
+        bounds=known_bounds(parts, orders),
+    )
     folder = workspace.folder / "backtest" / f"fold_{fold.fold}"
     result.save(folder)
     return BacktestReference(path=folder, fingerprint=fingerprint_file(folder / "orders.parquet"), fold=fold.fold)

@@ -15,7 +15,7 @@ from flows.locks import claimed
 from flows.progress import tell
 from flows.references import FoldReference, MarketReference, TrainingReference
 from flows.run_names import child_key, training_name
-from flows.tasks.generate_seed_sets import load_split
+from flows.seed_set_files import load_split
 from flows.tracking.run_recorder import Tracking
 from flows.tracking.training_reporter import TrainingReporter
 from flows.workspace import Workspace

@@ -36,12 +36,6 @@ def generate_seed_sets(workspace: Workspace, market: MarketReference, key: str) 
     return SeedSetsReference(path=folder, fingerprint=fingerprint, folds=folds)
 
 
-def load_split(market: MarketReference, fold: FoldReference) -> OrderSplit:
-    """Return the orders of one fold."""
-    store = MarketStore.open(market.path)
-    return OrderSplit(*(OrderSet.load(fold.split(name).path, store) for name in SPLITS))
-
-
 def _fold_reference(folder: Path, fold: int, split: OrderSplit) -> FoldReference:
     references = {name: _reference(folder / _file_name(fold, name), getattr(split, name)) for name in SPLITS}
     return FoldReference(fold=fold, **references)

@@ -8,8 +8,8 @@ from prefect import task
 
 from flows.cache_keys import prefect_key
 from flows.references import FoldReference, MarketReference, TrainingReference, ValidationReference
+from flows.seed_set_files import load_split
 from flows.tasks.fit_agent import load_best_state
-from flows.tasks.generate_seed_sets import load_split
 from flows.workspace import Workspace
 from rlcore.config.build import build_agent, build_parts
 from rlcore.environment.backends import build_backend

@@ -53,6 +53,10 @@ class Delivery:
             return None
         return f"#/experiments/{experiment_id(self._open(), self._experiment, self._home)}/runs/{run_id}"
 
+    def forget(self, run_key: str) -> None:
+        """Forget which figures a run has: somebody else may have written to it."""
+        self._logged.pop(run_key, None)
+
     def deliver(self, operations: Sequence[Operation]) -> None:
         """Carry out the operations in order; neighbouring metrics of a run go together."""
         for group in _neighbours(operations):

@@ -70,7 +70,9 @@ class FlowTracking:
 
     def finish_training(self, training: TrainingReference) -> None:
         """Log what a training left: by itself, by this run before a kill, or by another run that is re-used."""
-        child = self._child(training.seed, training.fold)
+        # The task had a recorder of its own.
+        key = child_key(self._workspace.run, training.seed, training.fold)
+        child = self._children[key] = self._tracking.recorder(key)
         tags = {"policy_fingerprint": training.fingerprint, "resume_exact": str(training.is_resume_exact).lower()}
         if training.flow_run != self._workspace.run:
             tags["reused_from"] = child_key(training.flow_run, training.seed, training.fold)

@@ -30,7 +30,8 @@ class Tracking:
         self._not_before = 0.0
 
     def recorder(self, run_key: str) -> RunRecorder:
-        """Return the recorder of a run; ``start`` begins it."""
+        """Return a recorder of a run; ``start`` begins it. Whatever another recorder wrote until now is asked of the server."""
+        self._delivery.forget(run_key)
         return RunRecorder(self, run_key)
 
     def run_id(self, run_key: str) -> str | None:

@@ -37,6 +37,14 @@ class TrainingSpec(Spec):
     checkpoint_every: Count = Field(1, json_schema_extra=field_class("runtime"))
     """Iterations between two checkpoints; at most so much is lost when a run is killed."""
 
+    @model_validator(mode="after")
+    def _is_validated(self) -> TrainingSpec:
+        if self.validate_every > self.iterations:
+            raise ValueError(
+                f"must be validated at least once, validate_every is {self.validate_every} and iterations {self.iterations}"
+            )
+        return self
+
 
 class EvaluationSpec(Spec):
     """How the agent is judged."""

@@ -46,10 +46,14 @@ def evaluate(
     """
     if num_lanes < 1:
         raise ConfigError(f"num_lanes must be at least 1, was {num_lanes}")
-    seed_id = np.arange(len(seeds)) if seed_ids is None else np.asarray(seed_ids, np.int64)
-    _check_ids(seed_id, len(seeds))
+    if seed_ids is None:
+        seed_id, visit = np.arange(len(seeds)), np.zeros(len(seeds), np.int64)
+    else:
+        seed_id = np.asarray(seed_ids, np.int64)
+        _check_ids(seed_id, len(seeds))
+        visit = _count_earlier(seed_id)
     on_failure: Literal["stop", "isolate"] = "isolate" if allow_failed == "keep" else "stop"
-    job = EpisodeJob(parts, policy, seeds, seed_id, _count_earlier(seed_id), Passage(streams, phase, num_lanes), on_failure)
+    job = EpisodeJob(parts, policy, seeds, seed_id, visit, Passage(streams, phase, num_lanes), on_failure)
     result = (backend or InlineBackend()).run(job, recorders)
     if result.failures and allow_failed == "refuse":
         _refuse(next(iter(result.failures.values())), phase)

@@ -21,6 +21,7 @@ from pathlib import Path
 from rlcore.environment.episode_jobs import EpisodeJob, JobResult, run_chunk
 from rlcore.foundation.errors import ConfigError, EvaluationError
 
+_START_SECONDS = 120.0  # importing torch on a loaded machine takes long
 _CLOSE_SECONDS = 5.0
 Chunk = tuple[int, int]
 
@@ -60,8 +61,7 @@ class WorkerProcesses:
             with tempfile.TemporaryDirectory(prefix="fillwright-workers-") as folder:
                 job_path = Path(folder) / "job"
                 job_path.write_bytes(_pickled(job))
-                while len(self._workers) < min(self._num_workers, len(chunks)):
-                    self._workers.append(self._start())
+                self._start(min(self._num_workers, len(chunks)))
                 return self._hand_out(job, chunks, job_path)
         except BaseException:
             self._kill()
@@ -77,14 +77,26 @@ class WorkerProcesses:
             worker.process.join(max(deadline - time.monotonic(), 0.0))
         self._kill()
 
-    def _start(self) -> _Worker:
+    def _start(self, num_workers: int) -> None:
+        """Start what lacks of so many workers, all at once, and wait until they are ready."""
         # Spawn: forking a process that has threads (torch, BLAS) can deadlock the child.
         context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, self._setup), daemon=True, name="fillwright worker")
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
+        fresh = []
+        while len(self._workers) < num_workers:
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, self._setup), daemon=True, name="fillwright worker")
+            process.start()
+            theirs.close()
+            fresh.append(_Worker(process, ours))
+            self._workers.append(fresh[-1])
+        deadline = time.monotonic() + _START_SECONDS
+        for worker in fresh:
+            if not worker.connection.poll(max(deadline - time.monotonic(), 0.0)):
+                raise EvaluationError(f"worker process {worker.process.pid} must start within {_START_SECONDS:g} s, has not")
+            try:
+                worker.connection.recv()
+            except (EOFError, OSError):
+                raise _death(worker, "while it started") from None
 
     def _hand_out(self, job: EpisodeJob, chunks: Sequence[Chunk], job_path: Path) -> list[JobResult]:
         results: dict[int, JobResult] = {}
@@ -106,7 +118,7 @@ class WorkerProcesses:
                     if results[number].failures and job.on_failure == "stop":
                         waiting.clear()
                 elif not worker.process.is_alive():
-                    raise _death(worker, chunks[number], job)
+                    raise _death(worker, f"while it ran {_seeds(job, chunks[number])}")
                 elif time.monotonic() > deadline:
                     raise EvaluationError(
                         f"a worker must finish a chunk within {self._deadline_seconds:g} s, has not finished "
@@ -118,13 +130,13 @@ class WorkerProcesses:
         try:
             worker.connection.send(task)
         except OSError:
-            raise _death(worker, task.chunk, job) from None
+            raise _death(worker, f"while it ran {_seeds(job, task.chunk)}") from None
 
     def _receive(self, worker: _Worker, chunk: Chunk, path: Path, job: EpisodeJob) -> JobResult:
         try:
             worker.connection.recv()
         except (EOFError, OSError):
-            raise _death(worker, chunk, job) from None
+            raise _death(worker, f"while it ran {_seeds(job, chunk)}") from None
         content = pickle.loads(path.read_bytes())
         path.unlink()
         if isinstance(content, BaseException):
@@ -147,6 +159,7 @@ def _work(connection: Connection, setup: Callable[[], None] | None) -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     if setup is not None:
         setup()
+    connection.send("ready")
     job: EpisodeJob | None = None
     job_path: Path | None = None
     while True:
@@ -203,12 +216,12 @@ def _pickled(job: EpisodeJob) -> bytes:
         ) from error
 
 
-def _death(worker: _Worker, chunk: Chunk, job: EpisodeJob) -> EvaluationError:
+def _death(worker: _Worker, when: str) -> EvaluationError:
     worker.process.join(_CLOSE_SECONDS)
     code = worker.process.exitcode
     how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
     return EvaluationError(
-        f"worker process {worker.process.pid} must stay alive, ended with {how} while it ran {_seeds(job, chunk)}: "
+        f"worker process {worker.process.pid} must stay alive, ended with {how} {when}: "
         "look at its output above; SIGKILL is often the memory limit; a script that uses worker processes must guard its start "
         "with if __name__ == '__main__'"
     )

@@ -149,8 +149,8 @@ def paired_gains(
 
 def _answer(frame: pd.DataFrame, question: Question, level: float, num_comparisons: int, has_claims: bool) -> Comparison:
     orders = _orders(frame, question)
-    gains = paired_gains(frame, question.policy, question.baseline, question.metric, question.training_seed)
-    gains = gains.loc[orders.index].to_numpy(np.float64)
+    by_order = paired_gains(frame, question.policy, question.baseline, question.metric, question.training_seed)
+    gains = by_order.loc[orders.index].to_numpy(np.float64)
     is_known = np.isfinite(gains)
     weights = np.ones(len(orders)) if question.weighting == "equal" else orders["notional"].to_numpy(np.float64)
     known = orders[is_known]

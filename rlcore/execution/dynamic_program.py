@@ -8,8 +8,8 @@ ticks now … now + n − 1 that takes the order from the fraction r to r' earns
 
 where z is the state that the field ``signal`` shows at the last completed tick, which is the coming tick's. Before the first
 state is published nothing is known and the stationary law stands for z. Noise is a martingale and earns nothing; fills do not
-move the price. All values are in bps of P_0, the day's first price: the arrival price of a window that starts with the day, and apart from
-the move since then that of a later one.
+move the price. All values are in bps of P_0, the day's first price: the arrival price of a window that starts with the day, and
+apart from the move since then that of a later one.
 """
 
 from __future__ import annotations

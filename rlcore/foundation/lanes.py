@@ -1,6 +1,6 @@
 """Trees of arrays with a leading lane axis: select, replace, concatenate, pad.
 
-A lane tree is an array, or a dict, tuple or frozen dataclass of lane trees. Fields of a dataclass that hold neither
+A lane tree is an array, or a dict, tuple, named tuple or frozen dataclass of lane trees. Fields of a dataclass that hold neither
 (a store, a number) are shared by all lanes and pass through unchanged.
 """
 
@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Tree = TypeVar("Tree")
 LaneIds = NDArray[np.intp]
-
-
-@runtime_checkable
-class _NamedTuple(Protocol):
-    _fields: tuple[str, ...]
 
 
 def map_lanes(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
@@ -30,7 +25,7 @@ def map_lanes(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
         return {k: map_lanes(function, v, *(o[k] for o in others)) for k, v in tree.items()}  # type: ignore[return-value,index]  # same form as tree
     if isinstance(tree, tuple):
         leaves = [map_lanes(function, *children) for children in zip(tree, *others, strict=True)]
-        return type(tree)(*leaves) if isinstance(tree, _NamedTuple) else tuple(leaves)  # type: ignore[return-value]  # same form as tree
+        return tuple(leaves) if type(tree) is tuple else type(tree)(*leaves)  # type: ignore[return-value]  # same form as tree
     if is_dataclass(tree) and not isinstance(tree, type):
         changed = {
             f.name: map_lanes(function, getattr(tree, f.name), *(getattr(o, f.name) for o in others)) for f in fields(tree)

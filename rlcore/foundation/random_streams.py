@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,11 @@ def key_generator(*key: int | str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(key_seed(*key)))
 
 
+@lru_cache(maxsize=64)  # the beginning of every key of a passage
+def _stream_start(root: int, phase: str) -> NDArray[np.uint64]:
+    return hash_key(root, phase)
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRandomness:
     """The random numbers of one step of every lane.
@@ -84,4 +90,8 @@ class RandomStreams:
         step: NDArray[np.int64],
     ) -> LaneRandomness:
         """Return the numbers of one step; each argument has shape (lanes,)."""
-        return LaneRandomness(np.atleast_1d(hash_key(self.root, phase, seed_id, visit, step)))
+        state = _stream_start(self.root, phase)
+        with np.errstate(over="ignore"):
+            for part in (seed_id, visit, step):
+                state = _absorb(state, _word(part))
+        return LaneRandomness(np.atleast_1d(state))

@@ -37,9 +37,8 @@ class Registry(Mapping[tuple[str, str], Any]):
         category, kind = key
         if key not in self._entries:
             known = self.kinds(category)
-            raise ConfigError(
-                f"kind in category {category!r} must be one of {', '.join(known) or '(none)'}, was {kind!r}{nearest_name(kind, known)}"
-            )
+            hint = nearest_name(kind, known)
+            raise ConfigError(f"kind in category {category!r} must be one of {', '.join(known) or '(none)'}, was {kind!r}{hint}")
         return self._entries[key]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:

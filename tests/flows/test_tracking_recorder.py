@@ -127,3 +127,15 @@ def test_an_experiment_that_was_deleted_comes_back(tmp_path: Path) -> None:
     identity = experiment_id(client, "experiment", tmp_path)
     client.delete_experiment(identity)
     assert experiment_id(client, "experiment", tmp_path) == identity
+
+
+def test_a_recorder_made_later_knows_what_another_wrote_meanwhile(tmp_path: Path) -> None:
+    tracking = Tracking(tmp_path, "experiment", "one")
+    tracking.recorder("one").start("one", {})
+    elsewhere = Tracking(tmp_path, "experiment", "one").recorder("one")
+    elsewhere.metrics(0, {"train/loss": 1.0})
+    elsewhere.flush()
+    later = tracking.recorder("one")
+    later.metrics(0, {"train/loss": 1.0})
+    later.end("FINISHED")
+    assert _history(tmp_path, str(later.run_id), "train/loss") == [(0, 1.0)]

@@ -130,11 +130,12 @@ def test_dynamic_programming_gives_the_closed_form() -> None:
     np.testing.assert_allclose(value_of(lambda step, following: one_each), TWAP, atol=1e-12)
 
 
+ITERATIONS = {"ppo": 200, "dqn": 100}
 SPECS = {
     "ppo": PPOSpec(
         network=MLPSpec(sizes=(64, 64)),
         learning_rate=2e-3,
-        learning_rate_decay=LinearDecaySpec(num_iterations=80, final_fraction=0.1),
+        learning_rate_decay=LinearDecaySpec(num_iterations=200, final_fraction=0.05),
         discount=1.0,
         batch_size=512,
         num_repeats=4,
@@ -142,7 +143,7 @@ SPECS = {
     "dqn": DQNSpec(
         network=MLPSpec(sizes=(64, 64)),
         learning_rate=1e-3,
-        learning_rate_decay=LinearDecaySpec(num_iterations=80, final_fraction=0.1),
+        learning_rate_decay=LinearDecaySpec(num_iterations=100, final_fraction=0.05),
         discount=1.0,
         batch_size=256,
         exploration=ExplorationSpec(initial=1.0, final=0.1, num_transitions=60_000),
@@ -165,7 +166,7 @@ def test_signal_mdp_is_solved(kind: str, root: int) -> None:
     )
     seeds = Paths(4096)
     passage = Passage(RandomStreams(root), "train", 256)
-    for iteration in range(80):
+    for iteration in range(ITERATIONS[kind]):
         seed_id = (np.arange(256) + 256 * iteration) % len(seeds)
         visit = np.full(256, iteration * 256 // len(seeds))
         episodes = run_episodes(parts, agent.training_policy(), seeds, seed_id, visit, passage, keep=keep_transitions)

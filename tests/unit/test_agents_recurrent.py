@@ -12,6 +12,7 @@ import torch
 from rlcore.agents.specs import PPOSpec
 from rlcore.execution.learning.causal_encoder import CausalEncoder
 from rlcore.execution.learning.specs import RecurrentSpec
+from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.random_streams import LaneRandomness
 from tests.agents_toy import ToyHistory, dqn_spec, lane_randomness, make_agent, make_rollout, ppo_spec, shuffled
 
@@ -21,6 +22,10 @@ SMALL = RecurrentSpec(hidden_size=8, output_size=4)
 
 def small_agent(interpreter: ToyHistory, spec: PPOSpec | None = None) -> Any:
     return make_agent(spec or ppo_spec(network=SMALL), interpreter)
+
+
+def small_network(days: str) -> RecurrentSpec:
+    return RecurrentSpec(hidden_size=8, output_size=4, days=days)
 
 
 def plain_features(network: Any, observation: Any) -> torch.Tensor:
@@ -43,10 +48,10 @@ def plain_features(network: Any, observation: Any) -> torch.Tensor:
     return network.together(torch.cat(branches, -1))  # type: ignore[no-any-return]  # nn.Module
 
 
-@pytest.mark.parametrize("yesterday", ["hidden", "shown"])
-def test_dense_observations(yesterday: str) -> None:
-    interpreter = ToyHistory(yesterday=yesterday)
-    network = small_agent(interpreter).model.network
+@pytest.mark.parametrize("days", ["today", "today_and_previous"])
+def test_dense_observations(days: str) -> None:
+    interpreter = ToyHistory(yesterday="shown")
+    network = small_agent(interpreter, ppo_spec(network=small_network(days))).model.network
     observation = interpreter.expand(interpreter.draw(np.random.default_rng(0), 50))
     torch.testing.assert_close(network(observation), plain_features(network, observation), atol=1e-6, rtol=1e-5)
 
@@ -61,6 +66,11 @@ def test_shared_histories_in_update_and_in_decision() -> None:
         with torch.inference_mode():
             for _ in range(2):  # from nothing, then from memory
                 torch.testing.assert_close(network.decide_shared(reference, interpreter), expected.detach(), atol=1e-5, rtol=0)
+
+
+def test_yesterday_must_be_shown_to_be_read() -> None:
+    with pytest.raises(ConfigError, match="previous_history"):
+        small_agent(ToyHistory(yesterday="hidden"), ppo_spec(network=small_network("today_and_previous")))
 
 
 def test_gradients_of_the_shared_path_are_the_expanded_ones() -> None:
@@ -172,10 +182,10 @@ def test_memory_is_bounded_and_does_not_travel() -> None:
 
 
 @pytest.mark.parametrize("make", [ppo_spec, dqn_spec])
-@pytest.mark.parametrize("yesterday", ["hidden", "shown"])
-def test_agents_learn_with_it(make: Any, yesterday: str) -> None:
-    interpreter = ToyHistory(yesterday=yesterday)
-    agent = small_agent(interpreter, make(network=SMALL))
+@pytest.mark.parametrize("days", ["today", "today_and_previous"])
+def test_agents_learn_with_it(make: Any, days: str) -> None:
+    interpreter = ToyHistory(yesterday="shown")
+    agent = small_agent(interpreter, make(network=small_network(days)))
     for seed in range(3):
         figures = agent.learn(make_rollout(agent.training_policy(), interpreter.draw, seed=seed))
         assert np.isfinite(list(figures.values())).all()

@@ -49,7 +49,7 @@ def test_specs_are_frozen_and_survive_as_plain_data() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         spec.discount = 0.5  # type: ignore[misc]  # that is the point
     plain = spec.model_dump(mode="json")
-    assert plain["network"] == {"kind": "recurrent", "hidden_size": 3, "output_size": 32}
+    assert plain["network"] == {"kind": "recurrent", "hidden_size": 3, "output_size": 32, "days": "today"}
     assert PPOSpec(**(plain | {"network": RecurrentSpec(**plain["network"])})) == spec
 
 

@@ -99,6 +99,10 @@ def test_values_of_the_file_arrive(file: Path) -> None:
             "evaluation.baselines=[vwap]",
             "evaluation must have its reference among its baselines, twap is not in ['vwap']",
         ),
+        (
+            "training.validate_every=9",
+            "training must be validated at least once, validate_every is 9 and iterations 3",
+        ),
         ("seeds=[1, 1]", "seeds must name each seed once, was [1, 1]"),
         ("training.iterations=true", "training.iterations must be a whole number, was True"),
         ("orders.num_orders.x=1", "'x' must lie below a key that holds keys, there stands 100"),

@@ -69,9 +69,9 @@ class FussySpend(Spend):
         return super().step(state, command)
 
 
-def bad_world():
+def bad_world(bad=(6, 13)):
     world = random_world(0, 23)
-    world[[6, 13], 0] = 666.0
+    world[list(bad), 0] = 666.0
     return WorldSeeds(world)
 
 
@@ -125,14 +125,14 @@ class DyingSpend(Spend):
     [
         ("exit", r"worker process \d+ must stay alive, ended with exit code 7 while it ran the 4 seeds 4, 5, 6, 7"),
         ("kill", r"ended with signal SIGKILL while it ran the 4 seeds 4, 5, 6, 7"),
-        ("hang", r"a worker must finish a chunk within 6 s, has not finished the 4 seeds 4, 5, 6, 7"),
+        ("hang", r"a worker must finish a chunk within 2 s, has not finished the 4 seeds 4, 5, 6, 7"),
     ],
 )
 def test_a_worker_that_dies_or_hangs_is_an_error_that_names_the_seeds(how, message):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    with SubprocBackend(2, chunk_deadline_seconds=6) as backend:
+    with SubprocBackend(2, chunk_deadline_seconds=2) as backend:
         with pytest.raises(EvaluationError, match=message):
-            table_of(backend, spend_parts(simulator=DyingSpend(how)), bad_world())
+            table_of(backend, spend_parts(simulator=DyingSpend(how)), bad_world(bad=(6,)))
         assert {child.pid for child in _workers(psutil.Process())} <= before
         assert len(table_of(backend)) == 23  # it starts new ones
     assert {child.pid for child in _workers(psutil.Process())} <= before
@@ -200,6 +200,16 @@ def test_worker_setup_runs_in_every_worker_and_policies_are_sent_anew():
             table = evaluate(parts, policy, spend_seeds(9), RandomStreams(0), "test", 4, backend=backend)
             wanted = evaluate(parts, SameAction(SpendAction.action_space, action), spend_seeds(9), RandomStreams(0), "test", 4)
             np.testing.assert_array_equal(table["return"], wanted["return"])
+
+
+def fail_to_set_up():
+    os._exit(3)
+
+
+def test_a_worker_that_dies_while_it_starts_is_an_error():
+    with SubprocBackend(2, worker_setup=fail_to_set_up) as backend:
+        with pytest.raises(EvaluationError, match="ended with exit code 3 while it started"):
+            table_of(backend)
 
 
 class ChangingPolicy(Policy):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -96,6 +98,16 @@ def test_numbers_do_not_depend_on_neighbours_or_on_earlier_draws():
         alone = streams.lanes("train", seed_id[at], visit[at], step[at])
         np.testing.assert_array_equal(alone.uniform("action", 3), together.uniform("action", 3)[at])
     np.testing.assert_array_equal(together.uniform("action", 3)[:, :2], together.uniform("action", 2))
+
+
+@given(root=st.integers(0, 2**63 - 1), seed_id=st.integers(0, 10**9), visit=st.integers(0, 99), step=st.integers(0, 999))
+def test_the_numbers_of_a_lane_are_those_of_its_whole_key(root, seed_id, visit, step):
+    lanes = RandomStreams(root).lanes("train", *(np.array([word]) for word in (seed_id, visit, step)))
+    phase = zlib.crc32(b"train")
+    assert int(lanes.key[0]) == oracle(root, phase, seed_id, visit, step)
+    purpose = zlib.crc32(b"action")
+    wanted = [(oracle(root, phase, seed_id, visit, step, purpose, number) >> 11) * 2.0**-53 for number in range(3)]
+    assert lanes.uniform("action", 3)[0].tolist() == wanted
 
 
 def test_seeds_for_libraries_fit_and_generators_are_fresh():

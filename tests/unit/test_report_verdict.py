@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flows.report.numbers import bps, interval, listed, percent, things
+from flows.report.numbers import bps, interval, listed, percent, plain, things
 from flows.report.verdict import summarise
 from rlcore.execution.comparison import Comparison
 
@@ -71,8 +71,11 @@ def test_other_baselines_and_seeds_are_told() -> None:
         "Against the other baselines it does better than Immediate and Random; the difference from VWAP is not significant."
     )
     assert sentences[1] == (
-        "Of 2 trainings with different seeds, judged one by one, 1 is better and 1 is not significant; they range from −0.50 to +2.00 bps."
+        "Of 2 trainings with different seeds, judged one by one, 1 is better and 1 is not significant; "
+        "they range from −0.50 to +2.00 bps."
     )
+    unclear = [replace(one, verdict="not significant") for one in seeds]
+    assert "judged one by one, none differs significantly" in summarise([MAIN, *unclear], "twap", 12, ALIKE).sentences[0]
     assert "one seed only" in summarise([MAIN], "twap", 12, ALIKE).sentences[0]
 
 
@@ -90,6 +93,7 @@ def test_basis_points(value: float, text: str) -> None:
 
 
 def test_small_words() -> None:
+    assert (plain(-0.001), plain(-1.5), plain(float("inf"))) == ("0.00", "−1.50", "–")
     assert (things(1, "day"), things(1200, "order")) == ("1 day", "1,200 orders")
     assert percent(0.1234) == "12.3 %" and interval(float("nan"), 1.0) == "–"
     assert (listed(["a"]), listed(["a", "b", "c"])) == ("a", "a, b and c")

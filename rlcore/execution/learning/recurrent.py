@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -27,19 +27,26 @@ class RecurrentNetwork(HistoryNetwork):
 
     Three branches, put together by two layers: the market's history, with a row of zeros in front, through Linear, ReLU and GRU,
     read before the tick of now; the order's own history (remaining fraction, elapsed fraction) through the same, read at this
-    step; the side as (is buy, is sell) through two layers. Where the observation shows yesterday, a fourth branch encodes
-    that whole day; QlibRL makes its GRU and never asks it.
+    step; the side as (is buy, is sell) through two layers. With ``days="today_and_previous"`` a fourth branch encodes the whole
+    day before; QlibRL makes its GRU and never asks it.
     """
 
-    def __init__(self, observation_space: gymnasium.Space[Any], hidden_size: int, output_size: int) -> None:
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        hidden_size: int,
+        output_size: int,
+        days: Literal["today", "today_and_previous"],
+    ) -> None:
         super().__init__(output_size)
-        if not isinstance(observation_space, spaces.Dict) or not set(_NEEDED) <= set(observation_space.spaces):
+        self.needs_observation = days == "today_and_previous"
+        needed = (*_NEEDED, "previous_history") if self.needs_observation else _NEEDED
+        if not isinstance(observation_space, spaces.Dict) or not set(needed) <= set(observation_space.spaces):
             raise ConfigError(
-                f"observation of the recurrent network must have the fields {', '.join(_NEEDED)}, was {observation_space}: "
-                "take the observation full_history, or the network mlp"
+                f"observation of the recurrent network must have the fields {', '.join(needed)}, was {observation_space}: "
+                f"take the observation full_history with days {days}, or the network mlp"
             )
         num_features = _width(observation_space["history"])
-        self.needs_observation = "previous_history" in observation_space.spaces
         self.market = CausalEncoder(num_features, hidden_size)
         self.private = CausalEncoder(_width(observation_space["private_history"]), hidden_size)
         self.previous = CausalEncoder(num_features, hidden_size) if self.needs_observation else None

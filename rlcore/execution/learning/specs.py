@@ -24,11 +24,14 @@ class RecurrentSpec(NetworkSpec):
     """Units of each encoder."""
     output_size: Count = 32
     """Features that the heads get."""
+    days: Literal["today", "today_and_previous"] = "today"
+    """Which histories it reads. today: as QlibRL's, whatever else the observation shows; each day is encoded once, and no further
+    than it is read. today_and_previous: also the whole day before, which must be shown; several times slower."""
 
     def build(self, observation_space: gymnasium.Space[Any]) -> Network:
         from rlcore.execution.learning.recurrent import RecurrentNetwork
 
-        return RecurrentNetwork(observation_space, self.hidden_size, self.output_size)
+        return RecurrentNetwork(observation_space, self.hidden_size, self.output_size, self.days)
 
 
 def register(registry: Registry) -> None:
