@@ -29,7 +29,9 @@ class ProgressBar:
 
     def __init__(self, key: str, description: str) -> None:
         self._next_update = 0.0
-        self._artifact: UUID | None = _shown(lambda: create_progress_artifact(progress=0.0, key=artifact_key(key), description=description))
+        self._artifact: UUID | None = _shown(
+            lambda: create_progress_artifact(progress=0.0, key=artifact_key(key), description=description)
+        )
 
     def update(self, done: int, total: int) -> None:
         """Show how many of how many are done; the end is always shown."""
@@ -54,9 +56,10 @@ def show_link(key: str, link: str, text: str, description: str) -> None:
 
 @contextmanager
 def quiet_console() -> Iterator[None]:
-    """Keep Prefect's log off the terminal inside the block; the server gets all of it, and so does who asked for it (``--verbose``).
+    """Keep Prefect's log off the terminal inside the block.
 
-    A progress bar may stand there, and what goes wrong is said once, by the command.
+    A progress bar may stand there, and what goes wrong is said once, by the command. The server gets all of it, and so does the
+    terminal of somebody who asked for it (``--verbose``).
     """
     logger = logging.getLogger("prefect")
     console = [handler for handler in logger.handlers if isinstance(handler, PrefectConsoleHandler)]

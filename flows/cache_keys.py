@@ -1,7 +1,8 @@
 """Cache keys: the digest of what decides a task's result, and of nothing else.
 
-A key holds the field classes that matter to the task, the fingerprints of its input artifacts, the source of ``rlcore`` and of the plugins,
-and the pins. Names, devices, threads and trackers are in none. The home is in all, because what a cached reference leads to lies there.
+A key holds the field classes that matter to the task, the fingerprints of its input artifacts, the source of ``rlcore`` and
+of the plugins, and the pins. Names, devices, threads and trackers are in none. The home is in all, because what a cached
+reference leads to lies there.
 """
 
 from __future__ import annotations

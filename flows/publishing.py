@@ -61,7 +61,7 @@ def _report(stages: Stages, backtest: BacktestResult, possible: Sequence[OrdersV
 
 def _candidate(stages: Stages, backtest: BacktestResult, comparisons: Sequence[Comparison]) -> Candidate:
     reference = stages.experiment.evaluation.reference
-    verdicts = {
+    verdicts: dict[str, str] = {
         one.metric: one.verdict
         for one in comparisons
         if (one.baseline, one.side, one.weighting, one.training_seed) == (reference, "all", "equal", None)
@@ -95,7 +95,8 @@ def _show_link(stages: Stages) -> None:
     if page is not None:
         servers = serving_now(stages.workspace.home)
         address = servers.mlflow_url if servers is not None else f"http://127.0.0.1:{MLFLOW_PORT}"
-        show_link("mlflow-run", f"{address}/{page}", "Open the run in MLflow", "Metrics, trainings and files (while `fillwright ui` runs)")
+        text = "Metrics, trainings and files (while `fillwright ui` runs)"
+        show_link("mlflow-run", f"{address}/{page}", "Open the run in MLflow", text)
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from rlcore.execution.backtest import AGENT
+from rlcore.execution.comparison import AGENT
 
 # Neither names nor numbers of order are figures, and a mean over instruments of prices or of shares says nothing.
 _NOT_FIGURES = re.compile(r"seed_id|fold|training_seed|quantity|notional|filled_quantity|.*_price|window_twap|window_vwap")

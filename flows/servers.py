@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
@@ -75,7 +76,7 @@ def serving(home: Home, prefect_port: int = PREFECT_PORT, mlflow_port: int = MLF
     """
     for name, port in (("Prefect", prefect_port), ("MLflow", mlflow_port)):
         if _is_taken(port):
-            raise InputError(f"port of the {name} server must be free, was {port}: stop what listens there, or choose another port")
+            raise InputError(f"port of the {name} server must be free, was {port}: stop what listens there, or name another")
     servers = Servers(f"http://{_HOST}:{prefect_port}", f"http://{_HOST}:{mlflow_port}")
     with ExitStack() as stack:
         stack.enter_context(_prefect_server(home, prefect_port))
@@ -148,13 +149,27 @@ def _process(command: list[str], environment: Mapping[str, str], log: Path, heal
     with log.open("ab") as stream:
         # A session of its own, so that Ctrl-C reaches us first and the server's children can be stopped with it.
         process = subprocess.Popen(
-            command, env=dict(environment), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True, cwd=log.parent
+            command,
+            env=dict(environment),
+            stdout=stream,
+            stderr=stream,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=log.parent,
+            preexec_fn=_end_with_parent,
         )
     try:
         _wait_until_healthy(process, health, log)
         yield
     finally:
         _stop(process)
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when the one that started it is gone, however that ended."""
+    if sys.platform == "linux":
+        set_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
 
 def _wait_until_healthy(process: subprocess.Popen[bytes], health: str, log: Path) -> None:

@@ -74,8 +74,8 @@ class Stages:
         validations = []
         for training in trainings:
             fold = folds[training.fold]
-            arguments = {"workspace": self.workspace, "market": market, "fold": fold, "training": training}
-            arguments["key"] = self._keys.validation(training, fold)
+            key = self._keys.validation(training, fold)
+            arguments = {"workspace": self.workspace, "market": market, "fold": fold, "training": training, "key": key}
             name = f"validate-agent {training_name(training.seed, training.fold)}"
             validation = self._obtain(validate_agent, name, **arguments)
             self.tracking.validated(validation)

@@ -11,7 +11,7 @@ from rlcore.agents.build_agent import build_agent
 from rlcore.agents.specs import AgentSpec, DQNSpec, ExplorationSpec, MLPSpec, PPOSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter
 from rlcore.environment.rollout import Rollout
-from rlcore.foundation.lanes import map_lanes, num_lanes, stack_steps, take_lanes
+from rlcore.foundation.lanes import map_lanes, stack_steps, take_lanes
 from rlcore.foundation.random_streams import RandomStreams
 
 
@@ -204,7 +204,6 @@ __all__ = [
     "lane_randomness",
     "make_agent",
     "make_rollout",
-    "num_lanes",
     "ppo_spec",
     "shuffled",
 ]

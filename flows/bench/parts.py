@@ -28,7 +28,7 @@ def categorical_parts(scenario: Scenario) -> EnvironmentParts:
 
 
 def full_history_parts(scenario: Scenario) -> EnvironmentParts:
-    """Quarters of the order as actions, today's and yesterday's bars as the observation."""
+    """Quarters of the order as actions, today's and yesterday's bars as the observation, as the rival shows them."""
     store = scenario.store
     observation = FullHistoryObservation(store, history_features(store), TICKS_PER_STEP, "today_and_previous")
     return _parts(scenario, observation, CategoricalFractions(even_fractions(4)))

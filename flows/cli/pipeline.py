@@ -71,7 +71,7 @@ def _lines(result: RunResult) -> list[str]:
         ("report", str(result.report or "none")),
         ("re-used", f"{len(result.reused)} tasks"),
     ]
-    return [*aligned(rows), *([""] if rows else []), *aligned(facts), "", result.message]
+    return [*aligned(rows), *([""] if rows else []), *aligned(facts), *(["", result.message] if result.message else [])]
 
 
 def _figures(figures: dict[str, float]) -> list[tuple[str, ...]]:

@@ -23,8 +23,8 @@ class Garbage:
 def find_garbage(home: Home, keep_runs: int) -> Garbage:
     """Return what no run that is kept stands on.
 
-    Kept are the newest ``keep_runs`` runs, all that are running or were killed (they can go on), and what those use. Of a finished training
-    that is kept, the policy, the best and the newest checkpoint stay.
+    Kept are the newest ``keep_runs`` runs, all that are running or were killed (they can go on), and what those use. Of a
+    finished training that is kept, the policy, the best and the newest checkpoint stay.
     """
     records = read_records(home)
     kept = [record for place, record in enumerate(records) if place < keep_runs or record.status in ("running", "killed")]

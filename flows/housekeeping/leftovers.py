@@ -1,11 +1,13 @@
-"""What killed runs left open: their records, their MLflow runs, their runs in Prefect, and figures that wait for a tracking server."""
+"""What killed runs left open: records, MLflow runs, runs in Prefect, and figures that wait for a tracking server."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.states import Crashed
 
 from flows.home import Home
@@ -33,7 +35,7 @@ def _close_in_prefect(record: RunRecord) -> None:
         with get_client(sync_client=True) as client:
             found = client.read_flow_run(UUID(record.prefect_flow_run))
             if found.state is not None and not found.state.is_final():
-                state = Crashed(message="its process is gone; the same experiment goes on where it ended")
+                state: State[Any] = Crashed(message="its process is gone; the same experiment goes on where it ended")
                 client.set_flow_run_state(found.id, state, force=True)
     except Exception as error:  # whatever the client raises: another server may be in use today
         _log.warning("flow run %s could not be closed in Prefect: %s", record.prefect_flow_run, error)

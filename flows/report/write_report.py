@@ -50,7 +50,7 @@ def write_report(
         reference: the baseline that the headline speaks of.
         confidence_level: with which all intervals hold at once.
         provenance: name → value of what identifies the run besides the backtest's own facts (experiment, code, run).
-        possible: what can be won at all, where the market's law is known (``value_orders``).
+        possible: what can be won at all over TWAP, where the market's law is known (``value_orders``).
     """
     comparisons = compare(result.frame, standard_questions(result.frame, reference), confidence_level)
     quality = summary_frame(result.frame)
@@ -80,6 +80,7 @@ def _page(
     policies = list(dict.fromkeys(frame["policy"]))
     num_training_seeds = int(frame.loc[frame["policy"] == AGENT, "training_seed"].nunique())
     main = main_comparison(comparisons, reference)
+    possible = possible if "twap" in policies else ()  # what can be won is told as a gain over TWAP
     best = tables.best_gain(possible) if possible and reference == "twap" else None
     own_facts = {
         "Orders": facts["orders_fingerprint"],

@@ -1,4 +1,4 @@
-"""May this run's agent be promoted? The rules are data: ``promotion_policy.yaml`` beside this file (and in ``mlflow/``, by a link)."""
+"""May this run's agent be promoted? The rules are data: ``promotion_policy.yaml`` beside this file, with a link in ``mlflow/``."""
 
 from __future__ import annotations
 

@@ -73,10 +73,8 @@ def record_history(recorder: RunRecorder, folder: Path) -> None:
 
 def last_figures(folder: Path) -> dict[str, float]:
     """Return the figures of a training's last iteration."""
-    figures: dict[str, float] = {}
-    for _, figures in _rows(folder / "train.csv"):
-        pass
-    return figures
+    rows = list(_rows(folder / "train.csv"))
+    return rows[-1][1] if rows else {}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, float]]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -96,6 +97,12 @@ def _identity(value: Any) -> Any:
 def _content(path: Path) -> str:
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     try:
-        return fingerprint_of([[file.name, fingerprint_file(file)] for file in files])
+        return fingerprint_of([[file.name, _of_file(file, file.stat().st_size, file.stat().st_mtime_ns)] for file in files])
     except OSError as error:
         raise DataError(f"{path}: must be a file that can be read: {error.strerror or error}") from error
+
+
+@lru_cache(maxsize=1024)
+def _of_file(path: Path, size: int, modified_ns: int) -> str:
+    # Every key of a run asks again; bars can be gigabytes.
+    return fingerprint_file(path)

@@ -56,7 +56,7 @@ class Source:
     given: Mapping[KeyPath, str] = field(default_factory=dict)  # by --set
 
     def place(self, path: KeyPath) -> str:
-        """Return ``--set a.b=1: `` or ``file.yaml line 3: `` for a key, or for the nearest key around it (for a section: set in it)."""
+        """Return ``--set a.b=1: `` or ``file.yaml line 3: `` for a key, the nearest around it, or one set in it."""
         for text_path, text in self.given.items():
             shared = min(len(text_path), len(path))
             if shared and path[:shared] == text_path[:shared]:

@@ -130,7 +130,7 @@ def test_dynamic_programming_gives_the_closed_form() -> None:
     np.testing.assert_allclose(value_of(lambda step, following: one_each), TWAP, atol=1e-12)
 
 
-ITERATIONS = {"ppo": 200, "dqn": 100}
+ITERATIONS = {"ppo": 200, "dqn": 80}
 SPECS = {
     "ppo": PPOSpec(
         network=MLPSpec(sizes=(64, 64)),
@@ -139,14 +139,15 @@ SPECS = {
         discount=1.0,
         batch_size=512,
         num_repeats=4,
+        entropy_weight=0.03,
     ),
     "dqn": DQNSpec(
         network=MLPSpec(sizes=(64, 64)),
         learning_rate=1e-3,
-        learning_rate_decay=LinearDecaySpec(num_iterations=100, final_fraction=0.05),
+        learning_rate_decay=LinearDecaySpec(num_iterations=80, final_fraction=0.05),
         discount=1.0,
         batch_size=256,
-        exploration=ExplorationSpec(initial=1.0, final=0.1, num_transitions=60_000),
+        exploration=ExplorationSpec(initial=1.0, final=0.3, num_transitions=60_000),
         target_update_every=200,
         memory_size=100_000,
         learn_after=2_000,
