@@ -87,7 +87,7 @@ def _show_backtest(backtest: BacktestResult, report: Report, unmet: Sequence[str
         f"The whole report: `{report.path}`",
     ]
     show_markdown("backtest-report", "\n".join(lines), "Agent and baselines on the same test orders")
-    show_table("backtest-table", rows, "Means over all test orders, filled or not; costs and gains in basis points")
+    show_table("backtest-table", rows, "Means over all test orders, in bps")
 
 
 def _show_link(stages: Stages) -> None:
@@ -95,8 +95,7 @@ def _show_link(stages: Stages) -> None:
     if page is not None:
         servers = serving_now(stages.workspace.home)
         address = servers.mlflow_url if servers is not None else f"http://127.0.0.1:{MLFLOW_PORT}"
-        text = "Metrics, trainings and files (while `fillwright ui` runs)"
-        show_link("mlflow-run", f"{address}/{page}", "Open the run in MLflow", text)
+        show_link("mlflow-run", f"{address}/{page}", "Open the run in MLflow", "This run in MLflow")
 
 
 def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:

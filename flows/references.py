@@ -51,9 +51,9 @@ class FoldReference(BaseModel):
     validation: SeedSetReference
     test: SeedSetReference
 
-    def split(self, name: SplitName) -> SeedSetReference:
-        chosen: SeedSetReference = getattr(self, name)
-        return chosen
+    @property
+    def splits(self) -> dict[SplitName, SeedSetReference]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
 
 
 class SeedSetsReference(Reference):
@@ -63,7 +63,7 @@ class SeedSetsReference(Reference):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return tuple(fold.split(name).path for fold in self.folds for name in SPLITS)
+        return tuple(part.path for fold in self.folds for part in fold.splits.values())
 
 
 class TrainingReference(Reference):

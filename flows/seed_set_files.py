@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.references import SPLITS, FoldReference, MarketReference
+from flows.references import FoldReference, MarketReference
 from rlcore.execution.orders import OrderSet
 from rlcore.execution.splitting import OrderSplit
 from rlcore.market.store import MarketStore
@@ -11,4 +11,4 @@ from rlcore.market.store import MarketStore
 def load_split(market: MarketReference, fold: FoldReference) -> OrderSplit:
     """Return the orders that train, choose and judge in one fold."""
     store = MarketStore.open(market.path)
-    return OrderSplit(*(OrderSet.load(fold.split(name).path, store) for name in SPLITS))
+    return OrderSplit(*(OrderSet.load(part.path, store) for part in fold.splits.values()))

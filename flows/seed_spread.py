@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from flows.figures import is_telling
 from rlcore.execution.comparison import AGENT
-
-# Neither names nor numbers of order are figures, and a mean over instruments of prices or of shares says nothing.
-_NOT_FIGURES = re.compile(r"seed_id|fold|training_seed|quantity|notional|filled_quantity|.*_price|window_twap|window_vwap")
 
 
 def spread_over_seeds(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return ``<name>/seeds_mean``, ``_std``, ``_min`` and ``_max`` of every figure that all seeds have.
+    """Return ``<name>/seeds_mean``, ``_std``, ``_min`` and ``_max`` of every figure that all seeds have, but of spreads over orders.
 
     The standard deviation is the sample's (n - 1); one seed has none.
     """
     spread: dict[str, float] = {}
     for name in figures[0] if figures else ():
-        is_figure = not name.endswith("/std") and not _NOT_FIGURES.fullmatch(name.removesuffix("/mean").rpartition("/")[2])
-        if not (is_figure and all(name in one for one in figures)):
+        if name.endswith("/std") or not all(name in one for one in figures):
             continue
         values = np.array([one[name] for one in figures], np.float64)
         spread |= {
@@ -57,5 +53,5 @@ def mean_over_folds(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _means(rows: pd.DataFrame) -> dict[str, float]:
     numbers = rows.select_dtypes("number")
-    means = numbers[[name for name in numbers if not _NOT_FIGURES.fullmatch(str(name))]].mean()
+    means = numbers[[name for name in numbers if is_telling(str(name))]].mean()
     return {f"{name}/mean": float(value) for name, value in means.items() if np.isfinite(value)}

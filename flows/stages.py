@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from prefect import Task
+from prefect import Task, get_run_logger
 
 from flows.cache_keys import CacheKeys
 from flows.progress import tell
@@ -46,10 +46,14 @@ class Stages:
     def prepare(self) -> tuple[MarketReference, tuple[FoldReference, ...]]:
         """Obtain the market and the orders of every fold."""
         keys = self._keys
+        logger = get_run_logger()
         market = self._obtain(prepare_market_data, "prepare-market-data", workspace=self.workspace, key=keys.market())
         arguments = {"workspace": self.workspace, "market": market, "key": keys.seed_sets(market)}
         seed_sets = self._obtain(generate_seed_sets, "generate-seed-sets", **arguments)
         self.run.update(uses=(market.path, seed_sets.path))
+        for fold in seed_sets.folds:
+            parts = (f"{name} {part.num_orders} orders, {part.first_date} to {part.last_date}" for name, part in fold.splits.items())
+            logger.info("fold %d: %s", fold.fold, "; ".join(parts))
         return market, seed_sets.folds
 
     def train(self, market: MarketReference, folds: Sequence[FoldReference]) -> list[TrainingReference]:
@@ -109,5 +113,6 @@ class Stages:
             is_reused = False
         if is_reused:
             self.reused.append(name)
+        get_run_logger().info("%s: %s (%s)", name, "re-used" if is_reused else "done", reference.path)
         tell(name, 1, 1, "re-used" if is_reused else "")
         return reference

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-from prefect import flow
+from prefect import flow, get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.settings import PREFECT_API_URL, PREFECT_LOCAL_STORAGE_PATH, temporary_settings
 from pydantic import BaseModel, ConfigDict
@@ -137,6 +137,7 @@ def _carry_out(stages: Stages, until: Stage) -> None:
     tell("report", 0, 1)
     possible = possible_gain(stages.experiment, market, folds) if backtests else []
     publish(stages, gather(trainings, validations, backtests), possible)
+    get_run_logger().info("%s", run.record.message or f"finished the stage {until}")
     tell("report", 1, 1)
 
 

@@ -16,6 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import quote
+from uuid import UUID
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.home import Home
 from flows.run_records import RunRecord, read_records
@@ -47,25 +52,48 @@ def main() -> None:
 
 
 def _pages(home: Home, record: RunRecord, servers: Servers) -> dict[str, tuple[str, int, int]]:
-    flow_run = f"{servers.prefect_url}/runs/flow-run/{record.prefect_flow_run}"
+    """Return name → (address, width, height)."""
+    flow_run = f"runs/flow-run/{record.prefect_flow_run}"
     client = open_client(home.root)
     where = experiment_id(client, record.experiment, home.root)
-    children = client.search_runs([where], "tags.role = 'child'", max_results=2)
-    both = quote(json.dumps([child.info.run_id for child in children]))
-    compared = f"{servers.mlflow_url}/#/compare-runs?runs={both}&experiments={quote(json.dumps([where]))}"
+    trainings = client.search_runs([where], "tags.role = 'child'", max_results=2)
+    terms = sorted(name for name in trainings[0].data.metrics if name.startswith("train/reward/") and name.endswith("/mean"))
+    query = {
+        "runs": json.dumps([training.info.run_id for training in trainings]),
+        "experiments": json.dumps([where]),
+        "metric": json.dumps(terms[0]),
+        "plot_metric_keys": json.dumps(["train/return/mean", *terms]),
+        "plot_layout": "{}",
+        "x_axis": "step",
+        "y_axis_scale": "linear",
+        "line_smoothness": "1",
+        "show_point": "false",
+        "last_linear_y_axis_range": "[]",
+    }
+    parameters = "&".join(f"{name}={quote(value)}" for name, value in query.items())
     assert record.report is not None  # only those are taken
     return {
-        "prefect_run": (flow_run, 1600, 1300),
-        "prefect_artifacts": (f"{flow_run}?tab=Artifacts", 1600, 1300),
-        "mlflow_comparison": (compared, 1600, 2600),
-        "mlflow_run": (f"{servers.mlflow_url}/#/experiments/{where}/runs/{children[0].info.run_id}/model-metrics", 1600, 2000),
-        "report": (record.report.resolve().as_uri(), 1200, 3600),
+        "prefect_run": (f"{servers.prefect_url}/v2/{flow_run}?tab=Logs", 1600, 1100),
+        "prefect_artifacts": (f"{servers.prefect_url}/v2/{flow_run}?tab=Artifacts", 1600, 1100),
+        "prefect_report": (f"{servers.prefect_url}/v2/artifacts/artifact/{_report_artifact(record, servers)}", 1600, 1100),
+        "mlflow_reward_terms": (f"{servers.mlflow_url}/#/metric?{parameters}", 2000, 1000),
+        "mlflow_comparison": (f"{servers.mlflow_url}/#/compare-runs?{parameters}", 2000, 2000),
+        "report": (record.report.resolve().as_uri(), 1200, 4600),
     }
+
+
+def _report_artifact(record: RunRecord, servers: Servers) -> str:
+    assert record.prefect_flow_run is not None  # a finished run has had one
+    of_run = ArtifactFilter(
+        key=ArtifactFilterKey(any_=["backtest-report"]), flow_run_id=ArtifactFilterFlowRunId(any_=[UUID(record.prefect_flow_run)])
+    )
+    with temporary_settings({PREFECT_API_URL: servers.prefect_api}), get_client(sync_client=True) as client:
+        return str(client.read_artifacts(artifact_filter=of_run)[0].id)
 
 
 def _take(browser: str, url: str, target: Path, width: int, height: int) -> None:
     with tempfile.TemporaryDirectory() as profile:
-        command = [browser, *_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "--virtual-time-budget=60000"]
+        command = [browser, *_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "--virtual-time-budget=90000"]
         command += [f"--screenshot={target.resolve()}", url]
         environment = {**os.environ, "HOME": profile}
         subprocess.run(command, check=True, timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)

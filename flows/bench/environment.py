@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from flows.bench.measure import Measurement, measure
 from flows.bench.parts import twap_parts
-from flows.bench.scenario import Scenario
+from flows.bench.scenario import NUM_TICKS, TICKS_PER_STEP, Scenario
 from rlcore.contracts.interpreters import Reference
 from rlcore.contracts.policy import Decision, Policy
 from rlcore.environment.evaluation import evaluate
+from rlcore.execution.orders import OrderSet
 from rlcore.foundation.lanes import num_lanes
 from rlcore.foundation.random_streams import LaneRandomness, RandomStreams
 
@@ -40,5 +41,26 @@ def measure_environment(scenario: Scenario) -> list[Measurement]:
             table = evaluate(parts, policy, orders, RandomStreams(0), "bench", lanes)
             return int(table["num_steps"].sum())
 
-        figures.append(measure(f"environment, {lanes} lanes", "steps", work))
+        def read_bars(lanes: int = lanes, orders: Any = orders) -> None:
+            _read_bars(scenario, orders, lanes)
+
+        figures.append(
+            measure(
+                f"environment, {lanes} lanes",
+                "steps",
+                work,
+                floor="reading price and volume of every bar once",
+                floor_work=read_bars,
+            )
+        )
     return figures
+
+
+def _read_bars(scenario: Scenario, orders: OrderSet, lanes: int) -> None:
+    """Read what the fills need, as the simulator reads it, and do nothing with it."""
+    for first in range(0, len(orders), lanes):
+        row = orders.row[first : first + lanes]
+        for start in range(0, NUM_TICKS, TICKS_PER_STEP):
+            at = np.full(len(row), start)
+            scenario.store.window("close", row, at, TICKS_PER_STEP)
+            scenario.store.window("tradable_volume", row, at, TICKS_PER_STEP)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from flows.bench.time_by_area import time_by_area
+
 REPEATS = 5
 
 
@@ -22,7 +24,9 @@ class Measurement:
     cpu_seconds: float  # median of the repetitions
     cpu_seconds_spread: tuple[float, float]  # smallest and largest
     peak_memory_mib: float  # of the process so far, what was loaded before included
-    parts_seconds: dict[str, float]  # wall seconds by phase of the last repetition, as far as the work says so; may be empty
+    shares: dict[str, float]  # area of the code → share of the CPU time, the largest first
+    floor: str  # the part of the work that no code could leave out
+    floor_seconds: float | None  # CPU seconds of that part alone, median; None: not measured
 
     @property
     def per_cpu_second(self) -> float:
@@ -32,21 +36,31 @@ class Measurement:
         return {**asdict(self), "per_cpu_second": self.per_cpu_second}
 
 
-def measure(name: str, unit: str, work: Callable[[], int], parts_seconds: dict[str, float] | None = None) -> Measurement:
-    """Do the work once to warm up (compilation, page cache), then ``REPEATS`` times.
+def measure(
+    name: str, unit: str, work: Callable[[], int], *, floor: str = "", floor_work: Callable[[], object] | None = None
+) -> Measurement:
+    """Do the work once to warm up (compilation, page cache), then ``REPEATS`` times, then once more to see where the time goes.
 
     Args:
         name: what the figure is called.
         unit: what ``work`` counts.
         work: does it and returns how much it did, the same every time.
-        parts_seconds: filled by the work with where the time of its last repetition went.
+        floor: what part of the work no code could leave out.
+        floor_work: does that part alone.
     """
-    work()
-    seconds, count = [], 0
+    count = work()
+    seconds = cpu_seconds_of(work)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    floor_seconds = None if floor_work is None else statistics.median(cpu_seconds_of(floor_work))
+    spread = (min(seconds), max(seconds))
+    return Measurement(name, unit, count, statistics.median(seconds), spread, peak, time_by_area(work), floor, floor_seconds)
+
+
+def cpu_seconds_of(work: Callable[[], object]) -> list[float]:
+    """Return the CPU seconds of ``REPEATS`` repetitions."""
+    seconds = []
     for _ in range(REPEATS):
         before = time.process_time()
-        count = work()
+        work()
         seconds.append(time.process_time() - before)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    spread = (min(seconds), max(seconds))
-    return Measurement(name, unit, count, statistics.median(seconds), spread, peak, dict(parts_seconds or {}))
+    return seconds

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
 from flows.bench.scenario import TICKS_PER_STEP, Scenario
 from rlcore.contracts.interpreters import LaneActionInterpreter, LaneStateInterpreter
 from rlcore.contracts.reward import WeightedReward
+from rlcore.contracts.status import LaneStatus
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions, Floats, TwapRelative, even_fractions
 from rlcore.execution.observations import CurrentStepObservation, FullHistoryObservation
@@ -32,6 +37,20 @@ def full_history_parts(scenario: Scenario) -> EnvironmentParts:
     store = scenario.store
     observation = FullHistoryObservation(store, history_features(store), TICKS_PER_STEP, "today_and_previous")
     return _parts(scenario, observation, CategoricalFractions(even_fractions(4)))
+
+
+class OrderAndStep(LaneStateInterpreter[ExecutionView]):
+    """Which order a lane executes and how many steps it has taken: what a scripted policy looks its action up by."""
+
+    observation_space = spaces.Dict({name: spaces.Box(0, np.iinfo(np.int64).max, (), np.int64) for name in ("order", "step")})
+
+    def interpret(self, view: ExecutionView, status: LaneStatus) -> dict[str, NDArray[np.int64]]:
+        return {"order": status.seed_id, "step": status.step}
+
+
+def scripted_parts(scenario: Scenario) -> EnvironmentParts:
+    """Quarters of the order as actions, for a policy that plays a table."""
+    return _parts(scenario, OrderAndStep(), CategoricalFractions(even_fractions(4)))
 
 
 def _parts(

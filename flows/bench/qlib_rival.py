@@ -2,11 +2,14 @@
 
 usage: qlib_rival.py FOLDER env|rollout|fit|fills [--episodes N]
 
-FOLDER holds ``bars.npz`` (close, volume: (instruments, days, ticks); features: (instruments, days, ticks, 10)) and ``orders.npz``
+FOLDER holds ``bars.npz`` (close, volume: (instruments, days, ticks); features: the same with 10 columns) and ``orders.npz``
 (instrument, day, side, quantity; whole-day orders), as ``flows.bench.scenario`` writes them. QlibRL's fastest data format is used (its
 "handler" pickles), its just-in-time compilation is left out of the timings, and its shipped CurrentStepStateInterpreter, which
 crashes (a bool has no iinfo; the last step lies outside its own space), is mended in a subclass with the same fields.
 """
+# mypy: ignore-errors
+# ruff: noqa: E402, NPY002
+# Its imports are not installed here; they come after the environment variables that they read, and it draws from NumPy's global generator.
 
 import argparse
 import contextlib
@@ -120,7 +123,17 @@ def run_rollout(simulator, state, action, orders, reward, folder):
 
     CsvWriter.on_env_step = on_env_step
     policy = AllOnes(state.observation_space, action.action_space)
-    backtest(simulator, state, action, orders, policy, CsvWriter(folder / "written"), reward=reward, finite_env_type="subproc", concurrency=2)
+    backtest(
+        simulator,
+        state,
+        action,
+        orders,
+        policy,
+        CsvWriter(folder / "written"),
+        reward=reward,
+        finite_env_type="subproc",
+        concurrency=2,
+    )
     return counted["steps"]
 
 
@@ -154,7 +167,11 @@ def run_fills(simulator, orders, actions, folder):
             seen = episode.get_state()
             # The interpreter reads the step number from its environment; outside one the last step is forced here.
             last = seen.cur_step >= actions.shape[1] - 1
-            wanted = seen.position if last else min(seen.position, order.amount * interpreter.action_values[actions[row, seen.cur_step]])
+            wanted = (
+                seen.position
+                if last
+                else min(seen.position, order.amount * interpreter.action_values[actions[row, seen.cur_step]])
+            )
             episode.step(wanted)
         history = episode.get_state().history_exec
         fills[row, : len(history)] = history["deal_amount"].to_numpy()

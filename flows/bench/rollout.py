@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import nn
+
 from flows.bench.environment import ORDERS_AT_LANES
 from flows.bench.measure import Measurement, measure
 from flows.bench.parts import categorical_parts
@@ -29,5 +32,19 @@ def measure_rollout(scenario: Scenario) -> list[Measurement]:
             collected: Any = vessel.collect(InlineBackend())
             return int(collected.rollout.num_steps)
 
-        figures.append(measure(f"rollout, {lanes} lanes", "steps", work))
+        def forward(lanes: int = lanes, steps: int = work()) -> None:
+            _forward(lanes, steps)
+
+        figures.append(
+            measure(f"rollout, {lanes} lanes", "steps", work, floor="the network's forward passes alone", floor_work=forward)
+        )
     return figures
+
+
+def _forward(lanes: int, steps: int) -> None:
+    """Pass as many rows through a bare network of the same size."""
+    network = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 5 + 1))
+    rows = torch.zeros(lanes, 3)
+    with torch.inference_mode():
+        for _ in range(-(-steps // lanes)):
+            network(rows)

@@ -63,7 +63,7 @@ def _train(workspace: Workspace, market: MarketReference, fold: FoldReference, s
     vessel = build_vessel(experiment, build_parts(experiment, MarketStore.open(market.path)), load_split(market, fold), seed)
     recorder = Tracking(workspace.home.root, experiment.name, workspace.run).recorder(child_key(workspace.run, seed, fold.fold))
     name = training_name(seed, fold.fold)
-    bar = ProgressBar(f"training-{name}", f"Training with seed {seed} on fold {fold.fold}: percent of its iterations")
+    bar = ProgressBar(f"training-{name}", f"Seed {seed}, fold {fold.fold}: percent done")
     total = experiment.training.iterations
 
     def watch(iteration: int, figures: Mapping[str, float]) -> None:

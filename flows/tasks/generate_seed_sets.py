@@ -18,7 +18,13 @@ from rlcore.foundation.fingerprints import fingerprint_of
 from rlcore.market.store import MarketStore
 
 
-@task(name="generate-seed-sets", cache_key_fn=prefect_key, persist_result=True, result_serializer="json")
+@task(
+    name="generate-seed-sets",
+    task_run_name="generate-seed-sets",
+    cache_key_fn=prefect_key,
+    persist_result=True,
+    result_serializer="json",
+)
 def generate_seed_sets(workspace: Workspace, market: MarketReference, key: str) -> SeedSetsReference:
     """Draw or read the orders, split them, and keep every part as a file."""
     store = MarketStore.open(market.path)

@@ -12,7 +12,13 @@ from rlcore.config.build import build_market
 from rlcore.market.store import MarketStore
 
 
-@task(name="prepare-market-data", cache_key_fn=prefect_key, persist_result=True, result_serializer="json")
+@task(
+    name="prepare-market-data",
+    task_run_name="prepare-market-data",
+    cache_key_fn=prefect_key,
+    persist_result=True,
+    result_serializer="json",
+)
 def prepare_market_data(workspace: Workspace, key: str) -> MarketReference:
     """Build the store, unless it is there; nothing later than the run's as-of date is in it."""
     path = workspace.home.stores / key

@@ -7,6 +7,7 @@ import io
 from prefect import task
 
 from flows.cache_keys import prefect_key
+from flows.figures import telling
 from flows.references import FoldReference, MarketReference, TrainingReference, ValidationReference
 from flows.seed_set_files import load_split
 from flows.tasks.fit_agent import load_best_state
@@ -50,5 +51,5 @@ def validate_agent(
     path = training.path / f"validation_{key}.parquet"
     write_atomically(path, content.getvalue())
     return ValidationReference(
-        path=path, fingerprint=fingerprint_file(path), seed=training.seed, fold=fold.fold, figures=table.summary()
+        path=path, fingerprint=fingerprint_file(path), seed=training.seed, fold=fold.fold, figures=telling(table.summary())
     )

@@ -50,6 +50,8 @@ def open_client(home: Path) -> MlflowClient:
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
     artifact_root(home).mkdir(parents=True, exist_ok=True)
     with _one_at_a_time(home / "mlflow" / ".migration.lock"):
+        # A new store is told of at INFO, by a logger that MLflow sets up to print.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
     return client

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
+from flows.figures import telling
 from flows.tracking.run_recorder import RunRecorder
 from rlcore.training.callbacks import AFTER_CHECKPOINT, Callback
 from rlcore.training.trainer import Trainer
@@ -56,7 +57,7 @@ class TrainingReporter(Callback):
 
     def _note(self, phase: str, trainer: Trainer) -> None:
         own = {name: value for name, value in trainer.metrics.items() if name.startswith(f"{phase}/")}
-        self._recorder.metrics(trainer.iteration, own)
+        self._recorder.metrics(trainer.iteration, telling(own))
 
     def _report(self, trainer: Trainer) -> None:
         self._recorder.tags({"last_step_at": datetime.now(UTC).isoformat(timespec="seconds")})
@@ -68,13 +69,13 @@ def record_history(recorder: RunRecorder, folder: Path) -> None:
     """Queue the whole history of a training; the log book leaves out what it has."""
     for phase in ("train", "validation"):
         for iteration, figures in _rows(folder / f"{phase}.csv"):
-            recorder.metrics(iteration, figures)
+            recorder.metrics(iteration, telling(figures))
 
 
 def last_figures(folder: Path) -> dict[str, float]:
     """Return the figures of a training's last iteration."""
     rows = list(_rows(folder / "train.csv"))
-    return rows[-1][1] if rows else {}
+    return telling(rows[-1][1]) if rows else {}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, float]]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlcore.foundation.records import step_record
 
 Initial = TypeVar("Initial")
 State = TypeVar("State")
@@ -50,7 +51,7 @@ class Simulator(ABC, Generic[Initial, State, Action]):
         return {}
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class LaneStep(Generic[State, Outcome]):
     """What one step of all lanes gives. Every array has a leading lane axis."""
 

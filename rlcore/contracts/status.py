@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.foundation.records import step_record
 
-@dataclass(frozen=True, slots=True)
+
+@step_record
 class LaneStatus:
     """Where each lane stands. Arrays are (lanes,)."""
 

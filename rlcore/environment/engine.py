@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,12 @@ from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.space_checks import check_lanes
 from rlcore.foundation.errors import ContractError
 from rlcore.foundation.lanes import take_lanes
+from rlcore.foundation.records import step_record
+
+_ONE = np.array(1)  # an array, because NumPy takes half as long again to take in a number
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class Lanes:
     """Episodes in progress: a lane tree."""
 
@@ -26,7 +28,7 @@ class Lanes:
     reference: Reference  # of the observation at this state
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class Transition:
     """What one step gave, besides the lanes after it."""
 
@@ -52,7 +54,7 @@ def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tupl
         SpaceError: for an action or an observation outside its declared space.
         ContractError: for a finished lane, or a reward that is not finite.
     """
-    if lanes.status.is_done.any():
+    if np.count_nonzero(lanes.status.is_done):  # here and below: four times as fast as any() and all()
         raise ContractError(
             f"lanes to advance must be alive, lanes {np.flatnonzero(lanes.status.is_done)[:5].tolist()} are finished: "
             "drop them first"
@@ -61,11 +63,11 @@ def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tupl
     command = parts.action_interpreter.interpret(lanes.view, action, lanes.status)
     stepped = parts.simulator.step(lanes.state, command)
     old = lanes.status
-    status = LaneStatus(old.seed_id, old.visit, old.step + 1, stepped.terminated | stepped.truncated)
+    status = LaneStatus(old.seed_id, old.visit, old.step + _ONE, stepped.terminated | stepped.truncated)
     after = _observe(parts, stepped.state, status)
     components = parts.reward.components(stepped.outcome, status)
     reward = parts.reward.total(components)
-    if not np.isfinite(reward).all():
+    if np.count_nonzero(np.isfinite(reward)) < len(reward):
         _refuse_reward(components, status)
     return after, Transition(stepped.outcome, reward, components, stepped.terminated, stepped.truncated)
 

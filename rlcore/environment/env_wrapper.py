@@ -47,6 +47,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         self._weights = [(name, f"reward/{name}", weight) for name, weight in parts.reward.weights.items()]
         self.observation_space: spaces.Space[Any] = parts.state_interpreter.observation_space
         self.action_space: spaces.Space[Any] = parts.action_interpreter.action_space
+        self._is_action_one_array = isinstance(self.action_space, spaces.Discrete | spaces.Box)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode.
@@ -72,7 +73,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         before = self._lanes
         if before is None or before.status.is_done[0]:
             raise ContractError("step must follow reset or a step that did not end the episode: call reset first")
-        if not isinstance(self.action_space, spaces.Discrete | spaces.Box):
+        if not self._is_action_one_array:
             check_one(self.action_space, action, "action")  # before its leaves are looked up
         lanes, transition = advance(self._parts, before, stack_samples(self.action_space, [action]))
         self._lanes = lanes

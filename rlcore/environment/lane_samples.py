@@ -16,12 +16,21 @@ def stack_samples(space: spaces.Space[Any], samples: Sequence[Any]) -> Any:
     Numbers take the type of their space where that loses no kind (float64 → float32, but never 1.5 → 1). Samples of spaces
     that are no arrays (Text, Graph, Sequence, …) become an array of objects.
     """
+    kind = type(space)  # exact types first: isinstance is slow on gymnasium's spaces
+    if kind is not spaces.Box and kind is not spaces.Discrete:
+        return _stack_others(space, samples)
+    return _stack_arrays(space, samples)
+
+
+def _stack_others(space: spaces.Space[Any], samples: Sequence[Any]) -> Any:
     if isinstance(space, spaces.Dict):
         return {key: stack_samples(sub, [sample[key] for sample in samples]) for key, sub in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(stack_samples(sub, [sample[i] for sample in samples]) for i, sub in enumerate(space.spaces))
-    if not _is_array(space):
-        return _objects(samples)
+    return _stack_arrays(space, samples) if _is_array(space) else _objects(samples)
+
+
+def _stack_arrays(space: spaces.Space[Any], samples: Sequence[Any]) -> NDArray[Any]:
     first = np.asarray(samples[0])
     batch = first[None] if len(samples) == 1 else np.stack([np.asarray(sample) for sample in samples])
     if batch.dtype == space.dtype or not np.can_cast(batch.dtype, _type_of(space), "same_kind"):
@@ -36,7 +45,7 @@ def one_lane(space: spaces.Space[Any], batch: Any, lane: int) -> Any:
         return np.array(batch[lane], space.dtype)
     if kind is spaces.Discrete:
         return _type_of(space).type(batch[lane])
-    if isinstance(space, spaces.Dict):
+    if kind is spaces.Dict or isinstance(space, spaces.Dict):
         return {key: one_lane(sub, batch[key], lane) for key, sub in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(one_lane(sub, batch[i], lane) for i, sub in enumerate(space.spaces))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_BEYOND_ANY_ORDER = 1e280  # times any volume: no order reaches it, and it does not overflow
+_BEYOND_ANY_ORDER = np.array(1e280)  # times any volume: no order reaches it, and it does not overflow
 
 
 def capacity(tradable_volume: Floats, participation_cap: float | None) -> Floats:
@@ -45,8 +45,9 @@ def water_fill(quantity: Floats, tick_capacity: Floats) -> Floats:
     """
     level = np.array(quantity / tick_capacity.shape[-1])
     # The common case needs no sorting: every tick can take an equal part. The general one has the same bits for it.
-    is_short = (tick_capacity < level[..., None]).any(axis=-1)
-    if is_short.any():
+    is_below = tick_capacity < level[..., None]
+    if np.count_nonzero(is_below):
+        is_short = is_below.any(axis=-1)
         level[is_short] = _level(quantity[is_short], tick_capacity[is_short])
     filled: Floats = np.minimum(level[..., None], tick_capacity)
     return filled

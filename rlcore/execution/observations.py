@@ -44,11 +44,11 @@ class CurrentStepObservation(LaneStateInterpreter[ExecutionView]):
         return self._space
 
     def interpret(self, view: ExecutionView, status: LaneStatus) -> Arrays:
-        private = np.empty((len(view.now), 3), np.float32)
-        private[:, 0] = view.remaining / view.order.quantity
-        private[:, 1] = view.step / view.num_steps
-        private[:, 2] = view.order.side
-        observation: Arrays = {"private": private}
+        rows = np.empty((3, len(view.now)))
+        np.divide(view.remaining, view.order.quantity, out=rows[0])
+        np.divide(view.step, view.num_steps, out=rows[1])
+        rows[2] = view.order.side
+        observation: Arrays = {"private": rows.T.astype(np.float32, order="C")}
         if self.features:
             latest = [view.latest(name) for name in self.features]
             observation["features"] = np.nan_to_num(np.stack(latest, axis=-1)).astype(np.float32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from rlcore.contracts.seeds import SeedSet
 from rlcore.foundation.atomic_files import write_atomically
 from rlcore.foundation.errors import DataError
 from rlcore.foundation.fingerprints import fingerprint_arrays, fingerprint_of
+from rlcore.foundation.records import step_record
 
 if TYPE_CHECKING:
     from rlcore.market.store import MarketStore
@@ -27,7 +27,7 @@ _FORMAT = "fillwright-orders-1"
 _COLUMNS = ("row", "side", "quantity", "start_tick", "end_tick")
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class OrderBatch:
     """Orders, one per lane. A lane tree."""
 

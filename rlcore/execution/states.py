@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlcore.execution.orders import OrderBatch
 from rlcore.foundation.errors import ContractError
+from rlcore.foundation.records import step_record
 
 if TYPE_CHECKING:
     from rlcore.market.store import MarketStore
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class Benchmarks:
     """Prices to judge an order by, with hindsight. All (lanes,)."""
 
@@ -28,7 +28,7 @@ class Benchmarks:
     window_vwap: Floats  # Σ price · volume / Σ volume over the window's bars, NaN where nothing trades
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class ExecutionState:
     """Everything the simulator needs. A lane tree."""
 
@@ -43,7 +43,7 @@ class ExecutionState:
     filled_value: Floats  # (lanes,) Σ shares · price
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class ExecutionView:
     """What an interpreter may know now. Market data is read through methods that refuse to reach past now."""
 
@@ -107,7 +107,7 @@ class ExecutionView:
         return days
 
 
-@dataclass(frozen=True, slots=True)
+@step_record
 class StepOutcome:
     """What happened in one step, for rewards and reports; hindsight is allowed here. A lane tree."""
 
@@ -116,15 +116,20 @@ class StepOutcome:
     first_tick: Integers  # (lanes,) of the step
     intended: Floats  # (lanes,) shares after clipping to what remained; in the last step all of it
     filled: Floats  # (lanes, ticks_per_step) shares
-    price: Floats  # (lanes, ticks_per_step) at which each tick fills; 0 where is_tick is False; meaningless where volume is 0
-    volume: Floats  # (lanes, ticks_per_step) shares that the market traded and we may share in; 0 where is_tick is False
-    is_tick: NDArray[np.bool_]  # (lanes, ticks_per_step) the tick belongs to this step
+    price: Floats  # (lanes, ticks_per_step) at which each tick fills; 0 beyond num_ticks; meaningless where volume is 0
+    volume: Floats  # (lanes, ticks_per_step) shares that the market traded and we may share in; 0 beyond num_ticks
+    num_ticks: Integers  # (lanes,) that the step spans: its window may start or end inside it
     is_last: NDArray[np.bool_]  # (lanes,) the step that reaches the end of the window
     step_quantity: Floats  # (lanes,) shares filled in this step
     step_value: Floats  # (lanes,) Σ shares · price of this step
     filled_quantity: Floats  # (lanes,) shares filled since the start of the order
     filled_value: Floats  # (lanes,) Σ shares · price since the start of the order
     remaining: Floats  # (lanes,) shares after this step
+
+    @property
+    def is_tick(self) -> NDArray[np.bool_]:
+        """Which ticks belong to this step, shape (lanes, ticks_per_step)."""
+        return ticks_of_step(self.num_ticks, self.filled.shape[1])
 
     @property
     def arrival_price(self) -> Floats:
@@ -141,3 +146,9 @@ class StepOutcome:
     @property
     def window_vwap(self) -> Floats:
         return self.benchmarks.window_vwap
+
+
+def ticks_of_step(num_ticks: Integers, ticks_per_step: int) -> NDArray[np.bool_]:
+    """Return True for the first ``num_ticks`` of each lane, shape (lanes, ticks_per_step)."""
+    is_tick: NDArray[np.bool_] = np.arange(ticks_per_step, dtype=np.int16) < num_ticks.astype(np.int16)[:, None]
+    return is_tick

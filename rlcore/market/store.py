@@ -69,6 +69,7 @@ class MarketStore:
         self.is_complete = index["is_complete"]
         self.previous_row = previous_rows(self.row_instrument)
         self._tick_start = index["tick_start"].view("datetime64[ns]")
+        self._row_length = np.array(self.num_ticks)
         self._flat: dict[str, Floats] = {}
         self._windows: dict[tuple[str, int], NDArray[np.void]] = {}
         self._labels: dict[int, SessionLabels] = {}
@@ -150,6 +151,14 @@ class MarketStore:
             start: (lanes,) first tick.
             length: number of ticks.
         """
+        return self.windows((field,), row, start, length)[0]
+
+    def windows(self, fields: tuple[str, ...], row: Integers, start: Integers, length: int) -> list[Floats]:
+        """Return the ``window`` of each field: they lie at the same place, which is computed once."""
+        at = row * self._row_length + start
+        return [self._windows_of(field, length)[at].view(np.float64).reshape(-1, length) for field in fields]
+
+    def _windows_of(self, field: str, length: int) -> NDArray[np.void]:
         windows = self._windows.get((field, length))
         if windows is None:
             flat = self._flat_of(field)
@@ -157,8 +166,7 @@ class MarketStore:
             shape, item = (flat.size - length + 1,), np.dtype((np.void, flat.itemsize * length))
             windows = np.ndarray(shape, item, buffer=flat.data, strides=flat.strides)
             self._windows[field, length] = windows
-        copied: Floats = windows[row * self.num_ticks + start].view(np.float64)
-        return copied.reshape(len(row), length)
+        return windows
 
     def row_of(self, instrument: str, day: str | date | np.datetime64) -> int:
         """Return the row of an instrument on a day.
