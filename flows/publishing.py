@@ -8,6 +8,7 @@ from typing import Any
 
 from flows.artifacts import show_link, show_markdown, show_table
 from flows.report import Report, write_report
+from flows.report.verdict import name_of
 from flows.results import Results
 from flows.servers import MLFLOW_PORT, serving_now
 from flows.stages import Stages
@@ -17,7 +18,13 @@ from rlcore.execution.comparison import Comparison
 from rlcore.execution.dynamic_program import OrdersValue
 from rlcore.training.resume import code_fingerprint
 
-_SHOWN = ("policy", "num_orders", "shortfall_bps", "price_advantage_bps", "slippage_vwap_bps", "fill_rate", "participation")
+_COLUMNS = {
+    "Shortfall, bps": ("shortfall_bps", "{:+.2f}"),
+    "Price advantage, bps": ("price_advantage_bps", "{:+.2f}"),
+    "Slippage vs VWAP, bps": ("slippage_vwap_bps", "{:+.2f}"),
+    "Fill rate": ("fill_rate", "{:.2%}"),
+    "Participation": ("participation", "{:.2%}"),
+}
 
 
 def publish(stages: Stages, results: Results, possible: Sequence[OrdersValue]) -> None:
@@ -70,7 +77,7 @@ def _candidate(stages: Stages, backtest: BacktestResult, comparisons: Sequence[C
 
 
 def _show_backtest(backtest: BacktestResult, report: Report, unmet: Sequence[str]) -> None:
-    rows = [{name: _cell(row[name]) for name in _SHOWN} for row in summary_frame(backtest.frame).to_dict("records")]
+    rows = [_row(row) for row in summary_frame(backtest.frame).to_dict("records")]
     facts = backtest.facts
     lines = [
         f"# {report.summary.headline}",
@@ -78,7 +85,8 @@ def _show_backtest(backtest: BacktestResult, report: Report, unmet: Sequence[str
         *report.summary.sentences,
         "",
         f"{facts['num_orders']:,} orders, {facts['num_instruments']} instruments, {facts['num_days']} days "
-        f"({facts['first_day']} to {facts['last_day']}); every policy executed every order once.",
+        f"({facts['first_day']} to {facts['last_day']}); every policy executed every order once. "
+        "Shortfall and slippage are costs, price advantage is a gain.",
         "",
         _markdown_table(rows),
         "",
@@ -98,11 +106,15 @@ def _show_link(stages: Stages) -> None:
         show_link("mlflow-run", f"{address}/{page}", "Open the run in MLflow", "This run in MLflow")
 
 
-def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:
+def _row(summary: Mapping[Any, Any]) -> dict[str, str]:
+    # + 0.0 makes of a rounded -0.0 a plain zero.
+    return {
+        "Policy": name_of(summary["policy"]),
+        **{title: form.format(round(float(summary[name]), 4) + 0.0) for title, (name, form) in _COLUMNS.items()},
+    }
+
+
+def _markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
     names = list(rows[0])
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(str(row[name]) for name in names)} |" for row in rows)])
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return "\n".join([*lines, *(f"| {' | '.join(row[name] for name in names)} |" for row in rows)])

@@ -110,6 +110,14 @@ def read_records(home: Home) -> list[RunRecord]:
     return sorted(records, key=lambda record: record.started_at, reverse=True)
 
 
+def newer_run(home: Home, experiment: str, as_of: date) -> RunRecord | None:
+    """Return a finished run that has seen more: after an outage, late runs come oldest first, when their day is over."""
+    for record in read_records(home):
+        if record.experiment == experiment and record.status == "finished" and record.as_of is not None and record.as_of > as_of:
+            return record
+    return None
+
+
 def mark_killed(home: Home, record: RunRecord) -> bool:
     """Write down that a run was killed; returns whether that was news."""
     path = home.runs / record.run / _RECORD

@@ -12,7 +12,7 @@ from rlcore.execution.comparison import AGENT
 
 
 def spread_over_seeds(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return ``<name>/seeds_mean``, ``_std``, ``_min`` and ``_max`` of every figure that all seeds have, but of spreads over orders.
+    """Return ``<name>/seeds_mean``, ``_std``, ``_min`` and ``_max`` of each figure that all seeds have (no spreads over orders).
 
     The standard deviation is the sample's (n - 1); one seed has none.
     """

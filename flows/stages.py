@@ -52,8 +52,9 @@ class Stages:
         seed_sets = self._obtain(generate_seed_sets, "generate-seed-sets", **arguments)
         self.run.update(uses=(market.path, seed_sets.path))
         for fold in seed_sets.folds:
-            parts = (f"{name} {part.num_orders} orders, {part.first_date} to {part.last_date}" for name, part in fold.splits.items())
-            logger.info("fold %d: %s", fold.fold, "; ".join(parts))
+            for name, part in fold.splits.items():
+                days = f"{part.first_date} to {part.last_date}"
+                logger.info("fold %d, %s: %d orders, %s", fold.fold, name, part.num_orders, days)
         return market, seed_sets.folds
 
     def train(self, market: MarketReference, folds: Sequence[FoldReference]) -> list[TrainingReference]:

@@ -25,7 +25,7 @@ from flows.possible_gain import possible_gain
 from flows.progress import Progress, listening, no_progress, tell
 from flows.publishing import publish
 from flows.results import gather
-from flows.run_records import RunRecord, own_run, read_records
+from flows.run_records import RunRecord, newer_run, own_run
 from flows.servers import prefect_api
 from flows.stages import Stage, Stages
 from flows.tasks.fit_agent import RunInterruptedError
@@ -91,7 +91,7 @@ def train_execution_agent(
     if as_of is None and deployment.id is not None:
         # Not the scheduled day itself: at night here it may be noon at an exchange, and half a day is no day.
         as_of = flow_run.scheduled_start_time.date() - timedelta(days=1)
-        newer = _newer_run(opened, spec.name, as_of)
+        newer = newer_run(opened, spec.name, as_of)
         if newer is not None:
             return _result(opened, newer, message=f"nothing to do for {as_of}: {newer.run} has seen more")
     identity = CacheKeys(opened, spec, as_of).run(until)
@@ -181,14 +181,6 @@ def _terminating_cleanly() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _newer_run(home: Home, experiment: str, as_of: date) -> RunRecord | None:
-    """Return a finished run that has seen more: after an outage, late runs come oldest first, when their day is over."""
-    for record in read_records(home):
-        if record.experiment == experiment and record.status == "finished" and record.as_of is not None and record.as_of > as_of:
-            return record
-    return None
 
 
 def _result(home: Home, record: RunRecord, reused: tuple[str, ...] = (), message: str = "") -> RunResult:

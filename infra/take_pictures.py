@@ -28,16 +28,17 @@ from flows.servers import Servers, free_port, serving
 from flows.tracking.stores import experiment_id, open_client
 
 # Without a GPU, a sandbox or a shared memory worth the name; time runs fast, so that pages which load by themselves are whole.
-_FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"]
+_FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+_FLAGS += ["--no-first-run", "--virtual-time-budget=90000"]
 
 
 def main() -> None:
     """Start the servers on the home, take every picture, end the servers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("destination", type=Path)
-    parser.add_argument("--browser", default=shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"))
     arguments = parser.parse_args()
-    if arguments.browser is None:
+    browser = shutil.which("chromium")
+    if browser is None:
         sys.exit("Chromium must be installed (apt install chromium), was not found")
     home = Home.open(None)
     finished = [record for record in read_records(home) if record.status == "finished" and record.report is not None]
@@ -47,7 +48,7 @@ def main() -> None:
     with serving(home, free_port(), free_port()) as servers:
         for name, (url, width, height) in _pages(home, finished[0], servers).items():
             target = arguments.destination / f"{name}.png"
-            _take(arguments.browser, url, target, width, height)
+            _take(browser, url, target, width, height)
             print(target)
 
 
@@ -76,8 +77,7 @@ def _pages(home: Home, record: RunRecord, servers: Servers) -> dict[str, tuple[s
         "prefect_run": (f"{servers.prefect_url}/v2/{flow_run}?tab=Logs", 1600, 1100),
         "prefect_artifacts": (f"{servers.prefect_url}/v2/{flow_run}?tab=Artifacts", 1600, 1100),
         "prefect_report": (f"{servers.prefect_url}/v2/artifacts/artifact/{_report_artifact(record, servers)}", 1600, 1100),
-        "mlflow_reward_terms": (f"{servers.mlflow_url}/#/metric?{parameters}", 2000, 1000),
-        "mlflow_comparison": (f"{servers.mlflow_url}/#/compare-runs?{parameters}", 2000, 2000),
+        "mlflow_comparison": (f"{servers.mlflow_url}/#/metric?{parameters}", 2000, 1200),
         "report": (record.report.resolve().as_uri(), 1200, 4600),
     }
 
@@ -93,7 +93,7 @@ def _report_artifact(record: RunRecord, servers: Servers) -> str:
 
 def _take(browser: str, url: str, target: Path, width: int, height: int) -> None:
     with tempfile.TemporaryDirectory() as profile:
-        command = [browser, *_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "--virtual-time-budget=90000"]
+        command = [browser, *_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]
         command += [f"--screenshot={target.resolve()}", url]
         environment = {**os.environ, "HOME": profile}
         subprocess.run(command, check=True, timeout=300, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)

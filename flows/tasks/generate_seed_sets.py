@@ -30,7 +30,7 @@ def generate_seed_sets(workspace: Workspace, market: MarketReference, key: str) 
     store = MarketStore.open(market.path)
     folder = workspace.home.seed_sets / key
     experiment = workspace.load_experiment()
-    splits = build_splits(experiment, build_orders(experiment, store))
+    splits = build_splits(experiment, build_orders(experiment, store, workspace.as_of))
     with claimed(folder):
         if not folder.exists():
             with folder_written_atomically(folder) as target:

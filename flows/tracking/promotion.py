@@ -1,4 +1,4 @@
-"""May this run's agent be promoted? The rules are data: ``promotion_policy.yaml`` beside this file, with a link in ``mlflow/``."""
+"""May a run's agent be promoted? The rules are data: ``promotion_policy.yaml`` beside this file (``mlflow/`` links to it)."""
 
 from __future__ import annotations
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 # MLflow reads these when it is imported or asked. Retries of minutes would hold up a training while a server is away.
@@ -54,6 +55,7 @@ def open_client(home: Path) -> MlflowClient:
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
+        _follow_the_home(home)
     return client
 
 
@@ -85,6 +87,21 @@ def close_open_runs(home: Path, experiment: str, flow_run: str) -> None:
             client.set_terminated(run.info.run_id, "KILLED")
     except Exception as error:  # whatever MLflow or its database raise: tidying up never stops a run
         _log.warning("MLflow runs of %s could not be closed: %s", flow_run, error)
+
+
+def _follow_the_home(home: Path) -> None:
+    """Correct the addresses of artifacts when the home was moved: MLflow keeps them as absolute paths."""
+    note = home / "mlflow" / ".artifact_root"
+    now = artifact_root(home).as_uri()
+    before = note.read_text() if note.exists() else now
+    if before != now:
+        with closing(sqlite3.connect(database_path(home))) as database, database:
+            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+                database.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column}, 1, ?) = ?",  # our names
+                    (now, len(before) + 1, len(before), before),
+                )
+    note.write_text(now)
 
 
 @contextmanager

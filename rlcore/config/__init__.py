@@ -11,6 +11,7 @@ from rlcore.config.build import (
 )
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.loading import experiment_schema, load_experiment, make_registry, parse_experiment
+from rlcore.config.policies import load_policy
 from rlcore.config.specs import (
     ActionSpec,
     InputPath,
@@ -39,6 +40,7 @@ __all__ = [
     "build_vessel",
     "experiment_schema",
     "load_experiment",
+    "load_policy",
     "make_registry",
     "parse_experiment",
 ]

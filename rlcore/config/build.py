@@ -28,9 +28,9 @@ def build_market(experiment: ExperimentSpec, destination: Path, as_of: date | No
     return experiment.market.build_store(destination, as_of)
 
 
-def build_orders(experiment: ExperimentSpec, store: MarketStore) -> OrderSet:
-    """Return all orders of the experiment."""
-    return experiment.orders.build(store)
+def build_orders(experiment: ExperimentSpec, store: MarketStore, as_of: date | None = None) -> OrderSet:
+    """Return all orders of the experiment, none of a day after ``as_of``."""
+    return experiment.orders.build(store, as_of)
 
 
 def build_splits(experiment: ExperimentSpec, orders: OrderSet) -> list[OrderSplit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -48,7 +49,7 @@ class SampledOrdersSpec(Spec):
         """Return the number of orders."""
         return self.num_orders
 
-    def build(self, store: MarketStore) -> OrderSet:
+    def build(self, store: MarketStore, as_of: date | None) -> OrderSet:
         from rlcore.execution.sampling import SamplingPlan, sample_orders
 
         plan = SamplingPlan(
@@ -81,10 +82,10 @@ class FileOrdersSpec(Spec):
         except (OSError, ValueError) as error:
             raise DataError(f"orders file must be a readable CSV or parquet file, was {self.path}: {error}") from error
 
-    def build(self, store: MarketStore) -> OrderSet:
+    def build(self, store: MarketStore, as_of: date | None) -> OrderSet:
         from rlcore.execution.order_files import read_orders
 
-        return read_orders(self.path, store, self.incomplete_days)
+        return read_orders(self.path, store, self.incomplete_days, through=as_of)
 
 
 class ByDateSpec(Spec):

@@ -45,7 +45,7 @@ def one_lane(space: spaces.Space[Any], batch: Any, lane: int) -> Any:
         return np.array(batch[lane], space.dtype)
     if kind is spaces.Discrete:
         return _type_of(space).type(batch[lane])
-    if kind is spaces.Dict or isinstance(space, spaces.Dict):
+    if isinstance(space, spaces.Dict):
         return {key: one_lane(sub, batch[key], lane) for key, sub in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(one_lane(sub, batch[i], lane) for i, sub in enumerate(space.spaces))

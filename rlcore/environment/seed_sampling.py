@@ -24,12 +24,13 @@ def training_draw(root: int, num_seeds: int, first_position: int, count: int) ->
         raise ConfigError(f"a seed set to draw from must hold at least 1 seed, held {num_seeds}")
     if first_position < 0 or count < 0:
         raise ConfigError(f"first_position and count must be at least 0, were {first_position} and {count}")
-    position = np.arange(first_position, first_position + count)
-    visit = position // num_seeds
-    seed_id = np.empty(count, np.int64)
-    for number in np.unique(visit):
-        is_here = visit == number
-        seed_id[is_here] = _pass_order(root, num_seeds, int(number))[position[is_here] % num_seeds]
+    seed_id, visit = np.empty(count, np.int64), np.empty(count, np.int64)
+    for number in range(first_position // num_seeds, -(-(first_position + count) // num_seeds)):
+        order = _pass_order(root, num_seeds, number)
+        pass_start = number * num_seeds - first_position  # where this pass starts among the wanted positions
+        here = slice(max(pass_start, 0), min(pass_start + num_seeds, count))
+        seed_id[here] = order[here.start - pass_start : here.stop - pass_start]
+        visit[here] = number
     return seed_id, visit
 
 

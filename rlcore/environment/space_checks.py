@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium import spaces
@@ -83,7 +83,8 @@ def _as_array(value: Any, path: str) -> NDArray[Any]:
 
 def _check_box(space: spaces.Box, value: Any, path: str) -> None:
     value = _as_array(value, path)
-    _check_shape(value, space.shape, path)
+    if value.shape[1:] != space.shape:
+        _refuse_shape(value, space.shape, path)
     # Bounds with a lane axis of one: NumPy compares arrays of equal shape, as those of one lane are, twice as fast.
     is_good = (value >= space.low[None]) & (value <= space.high[None])  # false for NaN
     if np.count_nonzero(is_good) < is_good.size:  # counting is four times as fast as all() and any()
@@ -94,7 +95,8 @@ def _check_box(space: spaces.Box, value: Any, path: str) -> None:
 
 
 def _check_integers(value: NDArray[Any], shape: tuple[int, ...], low: Any, high: Any, path: str) -> None:
-    _check_shape(value, shape, path)
+    if value.shape[1:] != shape:
+        _refuse_shape(value, shape, path)
     if value.dtype.kind not in "iub":
         raise SpaceError(f"{path} must be integers, was of type {value.dtype}")
     is_bad = (value < low) | (value > high)
@@ -104,9 +106,8 @@ def _check_integers(value: NDArray[Any], shape: tuple[int, ...], low: Any, high:
         raise SpaceError(f"{path} must lie in {{{lowest}, …, {highest}}}, was {value[at]} in lane {at[0]}{_element(at[1:])}")
 
 
-def _check_shape(value: NDArray[Any], shape: tuple[int, ...], path: str) -> None:
-    if value.shape[1:] != shape:
-        raise SpaceError(f"{path} must have shape (lanes, …) = (lanes, {', '.join(map(str, shape))}), was {value.shape}")
+def _refuse_shape(value: NDArray[Any], shape: tuple[int, ...], path: str) -> NoReturn:
+    raise SpaceError(f"{path} must have shape (lanes, …) = (lanes, {', '.join(map(str, shape))}), was {value.shape}")
 
 
 def _check_each(space: spaces.Space[Any], value: Any, path: str) -> None:

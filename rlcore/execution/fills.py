@@ -15,7 +15,8 @@ def capacity(tradable_volume: Floats, participation_cap: float | None) -> Floats
     c_i = cap · V_i; without a cap, more than any order where the market trades (V_i > 0) and zero where it does not.
     """
     if participation_cap is None:
-        return tradable_volume * _BEYOND_ANY_ORDER  # four times as fast as choosing between infinity and zero
+        beyond: Floats = tradable_volume * _BEYOND_ANY_ORDER  # four times as fast as choosing between infinity and zero
+        return beyond
     return participation_cap * tradable_volume
 
 
@@ -30,7 +31,8 @@ def equal_split(quantity: Floats, num_ticks: NDArray[np.int64], tick_capacity: F
         num_ticks: n ≥ 1, the ticks of the step, shape (…).
         tick_capacity: c, shape (…, ticks).
     """
-    return np.minimum((quantity / num_ticks)[..., None], tick_capacity)
+    # As floats, because NumPy divides floats by integers in a slow, buffered way.
+    return np.minimum((quantity / num_ticks.astype(np.float64))[..., None], tick_capacity)
 
 
 def water_fill(quantity: Floats, tick_capacity: Floats) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 BPS = 1e4  # basis points in one
-_ZERO, _NAN = np.array(0.0), np.array(np.nan)  # arrays, because NumPy takes half as long again to take in a number
+_ZERO = np.array(0.0)  # an array, because NumPy takes half as long again to take in a number
 
 
 def traded_value(filled: ArrayLike, price: ArrayLike) -> NDArray[np.float64]:
@@ -31,7 +31,8 @@ def average_price(filled: ArrayLike, price: ArrayLike) -> NDArray[np.float64]:
 def ratio(numerator: ArrayLike, denominator: ArrayLike) -> NDArray[np.float64]:
     """Return numerator / denominator, NaN where the denominator is zero or unknown."""
     # NaN in place of zero, so that the division needs no mask and gives no warning.
-    divisor = np.where(np.asarray(denominator, np.float64) == _ZERO, _NAN, denominator)
+    divisor = np.array(denominator, np.float64)
+    divisor[divisor == _ZERO] = np.nan
     quotient: NDArray[np.float64] = np.asarray(numerator, np.float64) / divisor
     return quotient
 
@@ -92,38 +93,29 @@ def implementation_shortfall(
         end_price: P_e, at which shares left undone are marked.
         fees: money paid, shape (…).
     """
-    return shortfall_of_totals(
-        side,
-        quantity,
-        np.asarray(filled, np.float64).sum(axis=-1),
-        traded_value(filled, price),
-        decision_price,
-        arrival_price,
-        end_price,
-        fees,
-    )
-
-
-def shortfall_of_totals(
-    side: ArrayLike,
-    quantity: ArrayLike,
-    filled_quantity: ArrayLike,
-    filled_value: ArrayLike,
-    decision_price: ArrayLike,
-    arrival_price: ArrayLike,
-    end_price: ArrayLike,
-    fees: ArrayLike = 0.0,
-) -> Shortfall:
-    """Return ``implementation_shortfall`` where the fills are added up already: Q_f and Σ q_i p_i, all of shape (…)."""
     side, quantity = np.asarray(side, np.float64), np.asarray(quantity, np.float64)
     decision_price, arrival_price = np.asarray(decision_price, np.float64), np.asarray(arrival_price, np.float64)
-    filled_quantity = np.asarray(filled_quantity, np.float64)
-    left = quantity - filled_quantity
-    # An order that is filled has no opportunity cost, whatever is (un)known about the end price.
-    opportunity = np.where(left != 0.0, side * left * (np.asarray(end_price, np.float64) - arrival_price), 0.0)
-    trading = side * (np.asarray(filled_value, np.float64) - filled_quantity * arrival_price)
+    filled_quantity = np.asarray(filled, np.float64).sum(axis=-1)
+    opportunity = opportunity_cost(side, quantity - filled_quantity, arrival_price, end_price)
+    trading = trading_cost(side, filled_quantity, traded_value(filled, price), arrival_price)
     delay = side * quantity * (arrival_price - decision_price)
-    return Shortfall(delay, trading, opportunity, np.zeros_like(trading) + fees)
+    return Shortfall(delay, trading, opportunity, np.zeros(trading.shape) + fees)
+
+
+def trading_cost(
+    side: ArrayLike, filled_quantity: ArrayLike, filled_value: ArrayLike, arrival_price: ArrayLike
+) -> NDArray[np.float64]:
+    """Return s · (Σ q_i p_i − Q_f · P_a): what the fills cost against arrival, in money."""
+    filled_quantity, arrival_price = np.asarray(filled_quantity, np.float64), np.asarray(arrival_price, np.float64)
+    return np.asarray(side, np.float64) * (np.asarray(filled_value, np.float64) - filled_quantity * arrival_price)
+
+
+def opportunity_cost(side: ArrayLike, left: ArrayLike, arrival_price: ArrayLike, end_price: ArrayLike) -> NDArray[np.float64]:
+    """Return s · R · (P_e − P_a), in money, for the R shares left undone; 0 where R is 0, whatever is (un)known about P_e."""
+    left = np.asarray(left, np.float64)
+    change = np.asarray(end_price, np.float64) - np.asarray(arrival_price, np.float64)
+    cost = np.asarray(side, np.float64) * left * change
+    return np.where(left == _ZERO, _ZERO, cost)
 
 
 def shortfall_in_bps(money: ArrayLike, quantity: ArrayLike, decision_price: ArrayLike) -> NDArray[np.float64]:

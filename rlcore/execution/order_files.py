@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from datetime import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +23,9 @@ _TIMES = ("start", "end")
 _SIDES = {"buy": 1.0, "sell": -1.0, "+1": 1.0, "1": 1.0, "1.0": 1.0, "-1": -1.0, "-1.0": -1.0}
 
 
-def read_orders(path: Path, store: MarketStore, incomplete_days: Literal["refuse", "keep"] = "refuse") -> OrderSet:
+def read_orders(
+    path: Path, store: MarketStore, incomplete_days: Literal["refuse", "keep"] = "refuse", through: date | None = None
+) -> OrderSet:
     """Read orders from a CSV or parquet file.
 
     Columns: ``instrument``; ``date`` (local trading day); ``side`` (buy or sell, +1 or -1); either ``quantity`` (shares) or
@@ -33,6 +36,7 @@ def read_orders(path: Path, store: MarketStore, incomplete_days: Literal["refuse
         path: ends in ``.csv`` or ``.parquet``.
         store: the market data.
         incomplete_days: whether an order on a day with an outage is an error, or is kept.
+        through: the last day that may be seen; orders of later days are left out, as later bars are.
 
     Raises:
         DataError: names the file, the row (CSV: its line) and the remedy.
@@ -43,11 +47,14 @@ def read_orders(path: Path, store: MarketStore, incomplete_days: Literal["refuse
     records = []
     for position, fields in enumerate(frame.to_dict("records")):
         try:
+            if through is not None and _parse_date(fields["date"]) > np.datetime64(through):
+                continue
             records.append(_parse({str(name): value for name, value in fields.items()}, store, incomplete_days))
         except DataError as error:
             raise DataError(f"{path}, {place(position)}: {error}") from error
     if not records:
-        raise DataError(f"orders file must hold at least one order, {path} holds none")
+        until = "" if through is None else f" up to {through}"
+        raise DataError(f"orders file must hold at least one order{until}, {path} holds none")
     row, side, quantity, start, end = (np.array(column) for column in zip(*records, strict=True))
     return OrderSet(store, row=row, side=side, quantity=quantity, start_tick=start, end_tick=end)
 

@@ -9,6 +9,7 @@ stays unfilled when the episode terminates.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -66,7 +67,6 @@ class FastSimulator(LaneSimulator[OrderBatch, ExecutionState, ExecutionView, Flo
         self.participation_cap = participation_cap
         self.price: FillPrice = price
         self._k = np.array(ticks_per_step)
-        self._steps = np.arange(self.max_steps + 1)[None]
         self._benchmarks = WindowBenchmarks(store)
         unusable = store.instruments_without_usable_volume if participation_cap is not None else ()
         self._is_uncappable = np.isin(np.array(store.instruments, np.str_), np.array(unusable, np.str_))
@@ -133,7 +133,8 @@ class FastSimulator(LaneSimulator[OrderBatch, ExecutionState, ExecutionView, Flo
         is_complete = remaining <= order.quantity * _NOTHING_LEFT
         remaining[is_complete] = 0.0
         step = state.step + _ONE
-        history = np.where(self._steps == step[:, None], remaining[:, None], state.remaining_history)
+        history = state.remaining_history.copy()
+        history.ravel()[_first_cells(*history.shape) + step] = remaining
         total_quantity, total_value = state.filled_quantity + step_quantity, state.filled_value + step_value
         after = ExecutionState(
             order=order,
@@ -168,15 +169,9 @@ class FastSimulator(LaneSimulator[OrderBatch, ExecutionState, ExecutionView, Flo
         """Return the execution quality of finished orders; nothing filled gives NaN prices and the whole opportunity cost."""
         order, marks = state.order, state.benchmarks
         average = metrics.ratio(state.filled_value, state.filled_quantity)
-        shortfall = metrics.shortfall_of_totals(
-            order.side,
-            order.quantity,
-            state.filled_quantity,
-            state.filled_value,
-            marks.arrival_price,
-            marks.arrival_price,
-            np.where(state.remaining == _ZERO, marks.arrival_price, marks.end_price),
-        )
+        # Work begins when the order is decided, and nothing is charged: shortfall has no other parts.
+        trading = metrics.trading_cost(order.side, state.filled_quantity, state.filled_value, marks.arrival_price)
+        opportunity = metrics.opportunity_cost(order.side, state.remaining, marks.arrival_price, marks.end_price)
         # All at once: for few orders the number of calls is what costs.
         benchmark = np.array([marks.arrival_price, marks.window_twap, marks.window_vwap])
         slippage_arrival_bps, slippage_twap_bps, slippage_vwap_bps = metrics.slippage_bps(order.side, average, benchmark)
@@ -184,7 +179,7 @@ class FastSimulator(LaneSimulator[OrderBatch, ExecutionState, ExecutionView, Flo
         return {
             "fill_rate": 1.0 - state.remaining / order.quantity,
             "price_advantage_bps": -slippage_twap_bps,
-            "shortfall_bps": metrics.shortfall_in_bps(shortfall.total, order.quantity, marks.arrival_price),
+            "shortfall_bps": metrics.shortfall_in_bps(trading + opportunity, order.quantity, marks.arrival_price),
             "slippage_arrival_bps": slippage_arrival_bps,
             "slippage_twap_bps": slippage_twap_bps,
             "slippage_vwap_bps": slippage_vwap_bps,
@@ -239,6 +234,14 @@ class FastSimulator(LaneSimulator[OrderBatch, ExecutionState, ExecutionView, Flo
             intended[is_last] = remaining[is_last]
             filled[is_last] = fills.water_fill(intended[is_last], tick_capacity[is_last])
         return intended, filled
+
+
+@lru_cache(maxsize=8)  # the number of lanes seldom changes
+def _first_cells(num_lanes: int, width: int) -> Integers:
+    """Return where each lane's row starts in the flat array."""
+    cells = np.arange(num_lanes) * width
+    cells.flags.writeable = False
+    return cells
 
 
 def _check_command(command: Floats, num_lanes: int) -> None:

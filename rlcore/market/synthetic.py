@@ -82,14 +82,19 @@ def build_synthetic(market: SyntheticMarket, destination: Path) -> MarketStore:
 
 
 def generate_instrument(market: SyntheticMarket, instrument: int, num_ticks: int) -> dict[str, Floats]:
-    """Return the fields of one instrument, each (days, ticks); they do not depend on how many others there are."""
+    """Return the fields of one instrument, each (days, ticks).
+
+    They depend neither on how many other instruments there are nor on how many days follow: a shorter market is the beginning of a
+    longer one, so that a run as of an earlier day saw the same past. Every draw therefore has the days first and its own stream.
+    """
     shape = (market.num_days, num_ticks)
 
     def generator(purpose: str) -> np.random.Generator:
         # One stream per purpose: adding the signal leaves noise and volume as they were.
         return key_generator(market.root_seed, "synthetic market", purpose, instrument)
 
-    log_volatility = _log_volatility(generator("volatility"), shape)
+    day_shocks, tick_shocks = (generator(f"volatility of {part}").standard_normal for part in ("days", "ticks"))
+    log_volatility = _log_volatility(day_shocks(market.num_days), tick_shocks(shape))
     volatility = np.exp(log_volatility - _LOG_VARIANCE)
     tick_deviation = market.daily_volatility_bps * 1e-4 / np.sqrt(num_ticks) * np.sqrt(day_curve(num_ticks, _VOLATILITY_DEPTH))
     scale = tick_deviation * volatility
@@ -164,9 +169,9 @@ def _schedule(market: SyntheticMarket) -> SessionSchedule:
     return schedule
 
 
-def _log_volatility(generator: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    day = _autoregression(generator.standard_normal((1, shape[0])), _DAY_PERSISTENCE)[0]
-    tick = _autoregression(generator.standard_normal(shape), _TICK_PERSISTENCE)
+def _log_volatility(day_shocks: Floats, tick_shocks: Floats) -> Floats:
+    day = _autoregression(day_shocks[None], _DAY_PERSISTENCE)[0]
+    tick = _autoregression(tick_shocks, _TICK_PERSISTENCE)
     log_volatility: Floats = _DAY_DEVIATION * day[:, None] + _TICK_DEVIATION * tick
     return log_volatility
 
@@ -186,8 +191,8 @@ def _prices(market: SyntheticMarket, moves: Floats, scale: Floats, generator: np
     close = start[:, None] * growth
     opened = np.concatenate([start[:, None], close[:, :-1]], axis=1)
     # Inside a bar the price strays a little beyond its ends.
-    reach = start[:, None] * scale * np.abs(generator.standard_normal((2, *moves.shape))) * 0.5
-    low = np.minimum(opened, close) - reach[0]
+    reach = (start[:, None] * scale)[:, :, None] * np.abs(generator.standard_normal((*moves.shape, 2))) * 0.5
+    low = np.minimum(opened, close) - reach[:, :, 0]
     if low.min() <= 0:
         raise ConfigError(
             "prices of the synthetic market must stay positive, did not with"
@@ -195,7 +200,7 @@ def _prices(market: SyntheticMarket, moves: Floats, scale: Floats, generator: np
         )
     return {
         "open": opened,
-        "high": np.maximum(opened, close) + reach[1],
+        "high": np.maximum(opened, close) + reach[:, :, 1],
         "low": low,
         "close": close,
         "vwap": (opened + close) / 2.0,

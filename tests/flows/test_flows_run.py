@@ -38,6 +38,7 @@ SMALL = [
     "training.lanes=64",
     "training.validate_every=1",
     "evaluation.lanes=128",
+    "seeds=[0,1]",
 ]
 
 

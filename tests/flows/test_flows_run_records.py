@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from flows.home import Home
 from flows.housekeeping.garbage import collect, find_garbage
-from flows.run_records import own_run, read_records
+from flows.run_records import newer_run, own_run, read_records
 
 OWNER = """
 import sys, time
@@ -104,3 +105,15 @@ def test_a_folder_that_another_process_holds_is_left(home: Home) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_late_run_gives_way_to_one_that_has_seen_more(home: Home) -> None:
+    with own_run(home, "trial", "newer", date(2024, 1, 10)) as run:
+        run.end("finished")
+    with own_run(home, "trial", "failed", date(2024, 1, 12)) as run:
+        run.end("failed")
+    newer = newer_run(home, "trial", date(2024, 1, 9))
+    assert newer is not None
+    assert newer.as_of == date(2024, 1, 10)
+    assert newer_run(home, "trial", date(2024, 1, 10)) is None
+    assert newer_run(home, "other", date(2024, 1, 1)) is None

@@ -139,3 +139,19 @@ def test_a_recorder_made_later_knows_what_another_wrote_meanwhile(tmp_path: Path
     later.metrics(0, {"train/loss": 1.0})
     later.end("FINISHED")
     assert _history(tmp_path, str(later.run_id), "train/loss") == [(0, 1.0)]
+
+
+def test_artifacts_are_found_after_the_home_was_moved(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    recorder = Tracking(before, "experiment", "one").recorder("one")
+    recorder.start("one", {})
+    recorder.artifact(tmp_path / "table.csv", "tables")
+    recorder.end("FINISHED")
+    run_id = str(recorder.run_id)
+    before.rename(after)
+    client = open_client(after)
+    assert [file.path for file in client.list_artifacts(run_id, "tables")] == ["tables/table.csv"]
+    assert client.get_run(run_id).info.artifact_uri.startswith(artifact_root(after).as_uri())
+    where = client.get_experiment(experiment_id(client, "experiment", after))
+    assert where.artifact_location.startswith(artifact_root(after).as_uri())

@@ -95,7 +95,8 @@ def test_the_estimate_says_that_bars_are_missing(tmp_path: Path) -> None:
 def test_bars_are_tried_on_their_own_calendar_and_columns(tmp_path: Path) -> None:
     (tmp_path / "bars.csv").touch()
     market = f"{{kind: bars, source: {tmp_path / 'bars.csv'}, calendar: XNSE, extra_fields: [alpha]}}"
-    cost = estimate(small(f"market={market}", "observation.features=[alpha, bid]", "action.fractions=[0, 0.001]"))
+    own = ("execution.ticks_per_step=30", "observation.features=[alpha, bid]", "action.fractions=[0, 0.001]")
+    cost = estimate(small(f"market={market}", *own))
     assert cost is not None
     # 375 bars in steps of 30, and fractions so small that every order lasts to the close.
     assert cost.steps_per_iteration == 32 * 13

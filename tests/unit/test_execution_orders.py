@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -107,6 +108,15 @@ def test_orders_from_csv(tmp_path, store):
     assert orders.side.tolist() == [1.0, -1.0, -1.0] and orders.quantity.tolist() == [100.0, 2.5, 7.0]
     assert orders.start_tick.tolist() == [0, 0, 3] and orders.end_tick.tolist() == [26, 14, 8]
     assert orders.row.tolist() == [store.row_of("X.I0", DAYS[0]), store.row_of("X.I1", HALF_DAY), store.row_of("X.I2", DAYS[3])]
+
+
+def test_orders_of_days_after_the_as_of_date_are_not_seen(tmp_path, store):
+    text = HEADER + "X.I0,2023-06-29,buy,100,09:30,16:00\nX.I0,2031-01-02,buy,100,,\n"
+    assert len(read(tmp_path, store, text, through=date(2023, 6, 29))) == 1
+    with pytest.raises(DataError, match="line 3"):
+        read(tmp_path, store, text)
+    with pytest.raises(DataError, match="at least one order up to 2023-06-28"):
+        read(tmp_path, store, text, through=date(2023, 6, 28))
 
 
 def test_orders_from_parquet_by_fraction_of_day_volume(tmp_path, store):

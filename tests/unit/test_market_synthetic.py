@@ -220,3 +220,13 @@ def test_bad_market(tmp_path: Path, change: dict[str, object], said: str) -> Non
 def test_bad_signal(change: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         replace(SIGNAL, **change)
+
+
+def test_a_shorter_market_is_the_beginning_of_a_longer_one() -> None:
+    # A run as of an earlier day must have seen the same past.
+    signal = MarkovSignal((-1.0, 1.0), ((0.7, 0.3), (0.4, 0.6)), 10.0, 6)
+    long, short = (
+        generate_instrument(SyntheticMarket(2, num_days, 0, tick_minutes=5, signal=signal), 1, 48) for num_days in (40, 25)
+    )
+    for name, values in short.items():
+        assert np.array_equal(long[name][:25], values, equal_nan=True), name
