@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from flows.bench.measure import Measurement, measure
-from flows.bench.parts import full_history_parts
+from flows.bench.parts import SMALL_FRACTIONS, full_history_parts
 from flows.bench.scenario import NUM_TICKS, Scenario
 from rlcore.agents.build_agent import build_agent
 from rlcore.agents.specs import PPOSpec
@@ -27,13 +27,12 @@ from rlcore.training.vessel import TrainingVessel
 NUM_EPISODES, BATCH_SIZE = 1_000, 256
 HIDDEN, NUM_FEATURES = 64, 5
 _FLOOR = "the encoder alone, forward and backward over every whole history once,"
-_SMALL_FRACTIONS = (0.0, 0.001, 0.002, 0.003, 0.004)
 
 
 def measure_fit(scenario: Scenario) -> list[Measurement]:
     """Count episodes; everything is built anew for each repetition, as the rival's is."""
     parts = full_history_parts(scenario)
-    whole_orders = replace(parts, action_interpreter=CategoricalFractions(_SMALL_FRACTIONS))
+    whole_orders = replace(parts, action_interpreter=CategoricalFractions(SMALL_FRACTIONS))
     return [_measure("fit", parts, scenario), _measure("fit_whole_orders", whole_orders, scenario)]
 
 

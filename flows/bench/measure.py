@@ -6,7 +6,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from flows.bench.time_by_area import time_by_area
@@ -31,6 +31,10 @@ class Measurement:
     @property
     def per_cpu_second(self) -> float:
         return self.count / self.cpu_seconds
+
+    def named(self, name: str) -> Measurement:
+        """Return the same figure under another name."""
+        return replace(self, name=name)
 
     def to_plain(self) -> dict[str, Any]:
         return {**asdict(self), "per_cpu_second": self.per_cpu_second}

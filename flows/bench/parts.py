@@ -20,6 +20,8 @@ from rlcore.market.features import history_features
 
 # QlibRL's PAPenaltyReward(penalty=4, scale=0.01), the penalty in basis points: reference experiments of the OPD paper.
 _REWARD_SCALE, _PENALTY_BPS = 0.01, 100.0
+# Of an order, so small that it lasts to the last step, whatever is drawn.
+SMALL_FRACTIONS = (0.0, 0.001, 0.002, 0.003, 0.004)
 
 
 def twap_parts(scenario: Scenario) -> EnvironmentParts:

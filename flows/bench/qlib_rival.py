@@ -3,13 +3,14 @@
 usage: qlib_rival.py FOLDER env|rollout|fit|fills [--episodes N]
 
 FOLDER holds ``bars.npz`` (close, volume: (instruments, days, ticks); features: the same with 10 columns) and ``orders.npz``
-(instrument, day, side, quantity; whole-day orders), as ``flows.bench.scenario`` writes them. QlibRL's fastest data format is used (its
-"handler" pickles), its just-in-time compilation is left out of the timings, and its shipped CurrentStepStateInterpreter, which
-crashes (a bool has no iinfo; the last step lies outside its own space), is mended in a subclass with the same fields.
+(instrument, day, side, quantity; whole-day orders), as ``flows.bench.scenario`` writes them. QlibRL's fastest data format is
+used (its "handler" pickles), its just-in-time compilation is left out of the timings, and its shipped
+CurrentStepStateInterpreter, which crashes (a bool has no iinfo; the last step lies outside its own space), is mended in a
+subclass with the same fields.
 """
 # mypy: ignore-errors
 # ruff: noqa: E402, NPY002
-# Its imports are not installed here; they come after the environment variables that they read, and it draws from NumPy's global generator.
+# Its imports are not installed here, and come after the variables that they read; it draws from NumPy's global generator.
 
 import argparse
 import contextlib

@@ -19,6 +19,7 @@ from rlcore.training.resume import code_fingerprint
 
 _DIGESTS: tuple[FieldClass, ...] = ("data", "training", "budget", "evaluation")
 
+
 class FlowTracking:
     """Says in MLflow what a flow run did. Every method may be called again by a run that goes on after a kill."""
 

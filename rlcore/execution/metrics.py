@@ -99,7 +99,7 @@ def implementation_shortfall(
     opportunity = opportunity_cost(side, quantity - filled_quantity, arrival_price, end_price)
     trading = trading_cost(side, filled_quantity, traded_value(filled, price), arrival_price)
     delay = side * quantity * (arrival_price - decision_price)
-    return Shortfall(delay, trading, opportunity, np.zeros(trading.shape) + fees)
+    return Shortfall(delay, trading, opportunity, np.broadcast_to(np.asarray(fees, np.float64), trading.shape))
 
 
 def trading_cost(
@@ -107,7 +107,8 @@ def trading_cost(
 ) -> NDArray[np.float64]:
     """Return s · (Σ q_i p_i − Q_f · P_a): what the fills cost against arrival, in money."""
     filled_quantity, arrival_price = np.asarray(filled_quantity, np.float64), np.asarray(arrival_price, np.float64)
-    return np.asarray(side, np.float64) * (np.asarray(filled_value, np.float64) - filled_quantity * arrival_price)
+    cost: NDArray[np.float64] = np.asarray(filled_value, np.float64) - filled_quantity * arrival_price
+    return np.asarray(side, np.float64) * cost
 
 
 def opportunity_cost(side: ArrayLike, left: ArrayLike, arrival_price: ArrayLike, end_price: ArrayLike) -> NDArray[np.float64]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
-from datetime import time
+from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 

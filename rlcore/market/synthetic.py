@@ -84,8 +84,8 @@ def build_synthetic(market: SyntheticMarket, destination: Path) -> MarketStore:
 def generate_instrument(market: SyntheticMarket, instrument: int, num_ticks: int) -> dict[str, Floats]:
     """Return the fields of one instrument, each (days, ticks).
 
-    They depend neither on how many other instruments there are nor on how many days follow: a shorter market is the beginning of a
-    longer one, so that a run as of an earlier day saw the same past. Every draw therefore has the days first and its own stream.
+    They depend neither on how many other instruments there are nor on how many days follow: a shorter market is the beginning
+    of a longer one, so that a run as of an earlier day saw the same past. Hence each draw has the days first, and its own stream.
     """
     shape = (market.num_days, num_ticks)
 

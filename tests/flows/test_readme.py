@@ -1,4 +1,4 @@
-"""Every snippet of the README runs: Python blocks one after the other in one namespace, commands in one folder, YAML as an experiment."""
+"""Every snippet of the README runs: Python in one namespace, commands in one folder, YAML as sections of an experiment."""
 
 from __future__ import annotations
 

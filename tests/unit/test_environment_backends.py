@@ -207,9 +207,9 @@ def fail_to_set_up():
 
 
 def test_a_worker_that_dies_while_it_starts_is_an_error():
-    with SubprocBackend(2, worker_setup=fail_to_set_up) as backend:
-        with pytest.raises(EvaluationError, match="ended with exit code 3 while it started"):
-            table_of(backend)
+    dies = pytest.raises(EvaluationError, match="ended with exit code 3 while it started")
+    with SubprocBackend(2, worker_setup=fail_to_set_up) as backend, dies:
+        table_of(backend)
 
 
 class ChangingPolicy(Policy):
