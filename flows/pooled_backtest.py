@@ -10,7 +10,14 @@ import pandas as pd
 from rlcore.execution.backtest import BacktestResult
 from rlcore.foundation.fingerprints import fingerprint_of
 
-_SUMS = ("num_orders", "num_buys", "num_days", "num_incomplete_instrument_days", "num_instrument_days")
+_SUMS = (
+    "num_orders",
+    "num_buys",
+    "num_days",
+    "num_incomplete_instrument_days",
+    "num_instrument_days",
+    "num_orders_ending_in_silence",
+)
 _SHARES = ["filled_share", "cumulative_share"]
 
 

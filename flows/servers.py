@@ -176,11 +176,17 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], health: str, log: Path
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise ServerError(f"server must come up, ended with exit code {process.returncode}: see {log}")
+            raise ServerError(f"server must come up, ended with exit code {process.returncode}: {_last_line(log)}")
         if _answers(health):
             return
         time.sleep(0.2)
     raise ServerError(f"server must answer within {_START_SECONDS:.0f} seconds at {health}, did not: see {log}")
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"{said} (see {log}; is the disk full?)"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

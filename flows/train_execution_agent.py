@@ -20,7 +20,7 @@ from flows.artifacts import quiet_console
 from flows.cache_keys import CacheKeys
 from flows.cli.experiments import load, set_threads
 from flows.home import Home
-from flows.housekeeping.leftovers import close_leftovers
+from flows.housekeeping.leftovers import close_in_prefect, close_leftovers
 from flows.possible_gain import possible_gain
 from flows.progress import Progress, listening, no_progress, tell
 from flows.publishing import publish
@@ -96,6 +96,8 @@ def train_execution_agent(
             return _result(opened, newer, message=f"nothing to do for {as_of}: {newer.run} has seen more")
     identity = CacheKeys(opened, spec, as_of).run(until)
     with own_run(opened, spec.name, identity, as_of) as run:
+        close_in_prefect(run.record)  # of the process that this one goes on for
+        run.update(prefect_flow_run=flow_run.id)
         close_leftovers(opened)
         workspace = write_workspace(opened, run.record.run, spec, as_of)
         stages = Stages(workspace, spec, run, FlowTracking(workspace, spec))
@@ -127,7 +129,6 @@ def run_experiment(
 
 def _carry_out(stages: Stages, until: Stage) -> None:
     run, tracking = stages.run, stages.tracking
-    run.update(prefect_flow_run=flow_run.id)
     tracking.start(run.record.num_starts, flow_run.id)
     market, folds = stages.prepare()
     trainings = stages.train(market, folds)

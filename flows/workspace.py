@@ -13,18 +13,17 @@ from flows.home import Home
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.loading import parse_experiment
 from rlcore.foundation.atomic_files import write_atomically
-from rlcore.foundation.fingerprints import canonical_json, fingerprint_of
+from rlcore.foundation.fingerprints import canonical_json
 
 
 class Workspace(BaseModel):
-    """A run's surroundings. The experiment is referred to by file and fingerprint."""
+    """A run's surroundings. The experiment is referred to by file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     home_root: Path
     run: str
     experiment_path: Path
-    experiment_fingerprint: str
     as_of: date | None
 
     @property
@@ -47,6 +46,4 @@ def write_workspace(home: Home, run: str, experiment: ExperimentSpec, as_of: dat
     path = home.runs / run / "experiment.json"
     write_atomically(path, canonical_json(plain).encode())
     write_atomically(path.with_suffix(".yaml"), yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).encode())
-    return Workspace(
-        home_root=home.root, run=run, experiment_path=path, experiment_fingerprint=fingerprint_of(plain), as_of=as_of
-    )
+    return Workspace(home_root=home.root, run=run, experiment_path=path, as_of=as_of)

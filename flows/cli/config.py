@@ -42,11 +42,15 @@ def schema(
     """Print the JSON schema of experiment files, for an editor that completes and checks them."""
     from rlcore.config.loading import experiment_schema
     from rlcore.foundation.atomic_files import write_atomically
+    from rlcore.foundation.errors import InputError
 
     located = [str(Path(plugin).resolve()) if plugin.endswith(".py") else plugin for plugin in plugins or ()]
     text = json.dumps(experiment_schema(located), indent=None if is_json else 2, ensure_ascii=False)
     if destination is None:
         print(text)
         return
-    write_atomically(destination, f"{text}\n".encode())
+    try:
+        write_atomically(destination, f"{text}\n".encode())
+    except OSError as error:
+        raise InputError(f"--output must be a file that can be written, was {destination} ({error.strerror or error})") from error
     print(json.dumps({"schema": str(destination)}) if is_json else f"wrote {destination}")

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import traceback
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typer import Typer
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def exit_code_of(application: Typer, arguments: list[str] | None = None) -> int:
@@ -55,6 +57,11 @@ def _failure(arguments: list[str], error: Exception) -> int:
         print(f"error: {error}", file=sys.stderr)
         code = BAD_INPUT if isinstance(error, InputError) else FAILED
         return _answer(arguments, type(error).__name__, str(error), code)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        where = f" for {error.filename}" if error.filename else ""
+        message = f"the disk must have room{where}, it is full: free some (fillwright gc), and give the same command again"
+        print(f"error: {message}", file=sys.stderr)
+        return _answer(arguments, type(error).__name__, message, FAILED)
     traceback.print_exception(error)
     return _answer(arguments, type(error).__name__, str(error), FAILED)
 

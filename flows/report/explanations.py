@@ -30,7 +30,8 @@ def what_was_tested(facts: dict[str, Any], policies: list[str]) -> str:
         f"Each of {num_orders:,} orders ({num_buys:,} buys, {num_orders - num_buys:,} sells) must be executed inside its window "
         f"of one trading day. The agent decides every {every} how much to trade, {limit}; what is left in the last step is "
         f"traded then, as far as the market allows. {rivals} executed the same orders, in the same simulator, once each. The "
-        f"agent saw none of these days in training or in the choice of its parameters.{beside}"
+        f"agent that executed an order had seen neither the order's day nor any later one, in training or in the choice of its "
+        f"parameters.{beside}"
     )
 
 
@@ -43,6 +44,11 @@ def caveats(facts: dict[str, Any], num_training_seeds: int) -> list[str]:
     if facts["num_instruments"] == 1:
         said.append("There is one instrument: intervals are clustered by day alone, and nothing is said about other instruments.")
     said.append(_coverage(facts))
+    if facts["num_orders_ending_in_silence"]:
+        said.append(
+            f"For {facts['num_orders_ending_in_silence']:,} of the {facts['num_orders']:,} orders nothing was traded in the last "
+            "step, or its bars are missing: what a policy leaves for that step stays unfilled and is marked at the last price."
+        )
     if num_training_seeds > 1:
         said.append(
             f"The agent's figures are means over {num_training_seeds} trainings with different seeds. Intervals hold for other "

@@ -28,6 +28,7 @@ class Tracking:
         self._delivery = Delivery(home, experiment)
         self._spool = Spool(spool_folder(home) / f"{flow_run}.jsonl", experiment)
         self._not_before = 0.0
+        self._last_trouble = ""
 
     def recorder(self, run_key: str) -> RunRecorder:
         """Return a recorder of a run; ``start`` begins it. Whatever another recorder wrote until now is asked of the server."""
@@ -64,7 +65,12 @@ class Tracking:
 
     def _away(self, error: Exception) -> None:
         self._not_before = time.monotonic() + _SECONDS_BETWEEN_TRIES
-        _log.warning("the tracking server cannot be reached; figures are kept on disk and sent later: %s", error)
+        # SQLAlchemy puts advice before, and the statement with all its values after, the line that says what is wrong.
+        lines = str(error).splitlines() or [repr(error)]
+        trouble = next((line for line in lines if "Error" in line), lines[0])
+        if trouble != self._last_trouble:
+            self._last_trouble = trouble
+            _log.warning("tracking cannot be written; figures are kept in %s and sent later: %s", self._spool.path, trouble)
 
 
 class RunRecorder:

@@ -51,8 +51,10 @@ def open_client(home: Path) -> MlflowClient:
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
     artifact_root(home).mkdir(parents=True, exist_ok=True)
     with _one_at_a_time(home / "mlflow" / ".migration.lock"):
-        # A new store is told of at INFO, by a logger that MLflow sets up to print.
-        logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
+        # A new store is told of at INFO, and trouble, which the recorder tells of, at ERROR with all that was to be written.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+        if not database_path(home).exists() and uri == f"sqlite:///{database_path(home)}":
+            _make_database(database_path(home))
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
         _follow_the_home(home)
@@ -87,6 +89,16 @@ def close_open_runs(home: Path, experiment: str, flow_run: str) -> None:
             client.set_terminated(run.info.run_id, "KILLED")
     except Exception as error:  # whatever MLflow or its database raise: tidying up never stops a run
         _log.warning("MLflow runs of %s could not be closed: %s", flow_run, error)
+
+
+def _make_database(path: Path) -> None:
+    """Make the database beside its place and move it there: MLflow can neither finish nor use one whose making was killed."""
+    draft = path.with_name(".draft.db")
+    for leftover in path.parent.glob(f"{draft.name}*"):  # SQLite's journal lies beside
+        leftover.unlink()
+    uri = f"sqlite:///{draft}"
+    MlflowClient(tracking_uri=uri, registry_uri=uri).search_experiments(max_results=1)
+    draft.replace(path)
 
 
 def _follow_the_home(home: Path) -> None:

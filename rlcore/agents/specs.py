@@ -19,7 +19,6 @@ Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Device = Literal["auto", "cpu", "cuda"]
 
 
 class Spec(BaseModel):

@@ -33,7 +33,8 @@ class SampledOrdersSpec(Spec):
     num_orders: Annotated[int, Field(ge=1)]
     """Orders in all; the split shares them out by day."""
     fraction_of_day_volume: Annotated[tuple[PositiveFraction, PositiveFraction], AfterValidator(_is_range)]
-    """[low, high]: quantity relative to the day's volume, log-uniform between the two."""
+    """[low, high]: quantity relative to the volume of the order's own day, log-uniform between the two. Only the end of the day
+    knows that volume: it sizes the order, as the market's own activity would, and no observation shows the quantity."""
     sides: Annotated[tuple[Literal["buy", "sell"], ...], Field(min_length=1)] = ("buy", "sell")
     """Sides that occur."""
     windows: tuple[tuple[str, str], ...] = ()

@@ -14,6 +14,7 @@ from rlcore.foundation.fingerprints import fingerprint_file, fingerprint_of, fin
 from rlcore.foundation.registry import Registry
 
 _MARK = "__is_fillwright_plugin__"
+_FAILURES = (Exception, SystemExit)  # a script that ends itself at its end is no plugin, and must not end the command
 
 
 def load_plugins(plugins: Sequence[str], registry: Registry) -> None:
@@ -30,7 +31,10 @@ def load_plugins(plugins: Sequence[str], registry: Registry) -> None:
         register = getattr(module, "register", None)
         if not callable(register):
             raise ConfigError(f"plugin {plugin} must offer a function register(registry), offers none")
-        register(registry)
+        try:
+            register(registry)
+        except _FAILURES as error:
+            raise ConfigError(f"plugin {plugin} must register its parts, raised {error!r}") from error
 
 
 def plugin_fingerprint(plugins: Sequence[str]) -> str:
@@ -58,7 +62,7 @@ def _import_module(name: str) -> ModuleType:
                 f"plugin {name} must be an installed module or a .py file beside the experiment, was not found"
             ) from error
         raise ConfigError(f"plugin {name} must be importable, raised {error!r}") from error
-    except Exception as error:
+    except _FAILURES as error:
         raise ConfigError(f"plugin {name} must be importable, raised {error!r}") from error
 
 
@@ -80,7 +84,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except _FAILURES as error:
         del sys.modules[name]
         raise ConfigError(f"plugin {path} must be importable, raised {error!r}") from error
     if is_ours and present is not None:

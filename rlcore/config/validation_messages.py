@@ -39,8 +39,8 @@ _RULES = {
     "union_tag_invalid": "have as kind one of {expected_tags}",
     "union_tag_not_found": "name its kind",
     "string_pattern_mismatch": "match {pattern}",
-    "too_short": "have at least {min_length} entries",
-    "too_long": "have at most {max_length} entries",
+    "too_short": "hold at least {min_length}",
+    "too_long": "hold at most {max_length}",
     "date_from_datetime_parsing": "be a date such as 2021-04-01",
     "date_parsing": "be a date such as 2021-04-01",
     "time_parsing": "be a time such as 09:30",
@@ -72,8 +72,10 @@ class Source:
 def explain(error: ValidationError, model: type[BaseModel], data: Mapping[str, Any], source: Source) -> str:
     """Return one line for each thing that is wrong."""
     lines = []
-    for detail in error.errors(include_url=False):
-        path = _key_path(detail["loc"], data)
+    details = [(detail, _key_path(detail["loc"], data)) for detail in error.errors(include_url=False)]
+    for detail, path in details:
+        if detail["type"] == "too_short" and any(len(other) > len(path) and other[: len(path)] == path for _, other in details):
+            continue  # pydantic counts only the entries that are right
         stands_at = (*path, "kind") if detail["type"] == "union_tag_invalid" else path
         lines.append(source.place(stands_at) + _sentence(detail, path, model, data))
     return "\n".join(dict.fromkeys(lines))

@@ -15,6 +15,9 @@ from rlcore.foundation.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 
+# Far above any experiment. Anchors can make a small file grow without end when everything they name is written out.
+_MOST_NODES, _DEEPEST = 100_000, 50
+
 
 class _CoreLoader(yaml.SafeLoader):
     """YAML 1.2 core schema; a key that stands twice is an error."""
@@ -50,7 +53,10 @@ for _tag, (_pattern, _first) in _RESOLVERS.items():
 
 def _construct_integer(loader: _CoreLoader, node: yaml.ScalarNode) -> int:
     # PyYAML's own reads 010 as octal 8.
-    return int(loader.construct_scalar(node))
+    try:
+        return int(loader.construct_scalar(node))
+    except ValueError as error:  # Python refuses thousands of digits
+        raise yaml.constructor.ConstructorError(None, None, "number has too many digits", node.start_mark) from error
 
 
 def _construct_number(loader: _CoreLoader, node: yaml.ScalarNode) -> float:
@@ -65,14 +71,9 @@ def parse_yaml(text: str, where: str) -> Any:
     """Return the plain data of one YAML document.
 
     Raises:
-        ConfigError: with the place, for text that is no YAML or names a key twice.
+        ConfigError: with the place, for text that is no YAML, names a key twice, or grows without end.
     """
-    try:
-        return yaml.load(text, _CoreLoader)  # a SafeLoader: it makes plain data only
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{where}{_place(error.problem_mark)}: {error.problem or error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: must be YAML, {error}") from error
+    return _parse(text, where)[0]
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
@@ -82,13 +83,45 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         ConfigError: for a file that cannot be read, or does not hold one mapping.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: must be a readable YAML file: {getattr(error, 'strerror', None) or error}") from error
-    data = parse_yaml(text, str(path))
+    data, root = _parse(text, str(path))
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: must hold keys and values (name: …, market: …), was {type(data).__name__}")
-    return data, _lines(yaml.compose(text, _CoreLoader))
+        was = "empty" if data is None else type(data).__name__
+        raise ConfigError(f"{path}: must hold keys and values (name: …, market: …), was {was}")
+    return data, _lines(root)
+
+
+def _parse(text: str, where: str) -> tuple[Any, yaml.Node | None]:
+    try:
+        loader = _CoreLoader(text)  # a SafeLoader: it makes plain data only
+        root = loader.get_single_node()
+        if root is None:
+            return None, None
+        _refuse_endless(root)
+        return loader.construct_document(root), root
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(f"{where}{_place(error.problem_mark)}: {error.problem or error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: must be YAML, {' '.join(str(error).split())}") from error
+    except RecursionError as error:  # of the parser, which calls itself for every level
+        raise ConfigError(f"{where}: keys must be nested at most {_DEEPEST} levels deep, were deeper") from error
+
+
+def _refuse_endless(root: yaml.Node) -> None:
+    waiting = [(root, 0)]
+    num_nodes = 0
+    while waiting:
+        node, depth = waiting.pop()
+        num_nodes += 1
+        if depth > _DEEPEST or num_nodes > _MOST_NODES:
+            rule = f"keys must be nested at most {_DEEPEST} levels deep, and anchors must not make more than {_MOST_NODES} values"
+            raise yaml.constructor.ConstructorError(None, None, rule, node.start_mark)
+        if isinstance(node, yaml.MappingNode):
+            waiting += [(child, depth + 1) for pair in node.value for child in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(child, depth + 1) for child in node.value]
 
 
 def _lines(root: yaml.Node | None) -> dict[KeyPath, int]:

@@ -63,24 +63,31 @@ def run_chunk(job: EpisodeJob, start: int, stop: int, recorders: Sequence[StepRe
             job.parts, job.policy, job.seeds, job.seed_id[part], job.visit[part], job.passage, watching, job.keep
         )
     except Exception as error:  # whatever a user's part raises
-        if stop - start == 1:
-            return _failed(int(job.seed_id[start]), start, error)
-        del log, watching  # a failed attempt's steps can be large
-        middle = (start + stop) // 2
-        left = run_chunk(job, start, middle, recorders)
-        if left.failures and job.on_failure == "stop":
-            return left
-        whole = merge_results([left, run_chunk(job, middle, stop, recorders)])
-        if not whole.failures:
-            # No seed is to blame: going on would hide a part that breaks lane independence, and be slow.
-            ids = job.seed_id[[start, stop - 1]]
-            error.add_note(f"raised by the episodes of seeds {ids[0]} … {ids[1]} together, by none of them apart")
-            raise
-        return whole
-    for recorder in recorders:
-        for lanes, transition in log.steps:
-            recorder.record(lanes, transition)
-    return JobResult(episodes, {})
+        raised = error
+    else:
+        for recorder in recorders:
+            for lanes, transition in log.steps:
+                recorder.record(lanes, transition)
+        return JobResult(episodes, {})
+    del log, watching  # a failed attempt's steps can be large
+    # Out of the handler: what a half raises there would be shown below what the whole raised, again and again.
+    return _run_halves(job, start, stop, recorders, raised)
+
+
+def _run_halves(job: EpisodeJob, start: int, stop: int, recorders: Sequence[StepRecorder], raised: Exception) -> JobResult:
+    if stop - start == 1:
+        return _failed(int(job.seed_id[start]), start, raised)
+    middle = (start + stop) // 2
+    left = run_chunk(job, start, middle, recorders)
+    if left.failures and job.on_failure == "stop":
+        return left
+    whole = merge_results([left, run_chunk(job, middle, stop, recorders)])
+    if not whole.failures:
+        # No seed is to blame: going on would hide a part that breaks lane independence, and be slow.
+        ids = job.seed_id[[start, stop - 1]]
+        raised.add_note(f"raised by the episodes of seeds {ids[0]} … {ids[1]} together, by none of them apart")
+        raise raised
+    return whole
 
 
 def merge_results(results: Sequence[JobResult]) -> JobResult:

@@ -21,11 +21,13 @@ from rlcore.execution.metrics import ratio
 from rlcore.execution.orders import OrderSet
 from rlcore.execution.schedule_profile import ScheduleRecorder, profile_frame
 from rlcore.execution.simulator import FastSimulator
+from rlcore.execution.states import ticks_of_step
 from rlcore.foundation.atomic_files import folder_written_atomically
 from rlcore.foundation.errors import ConfigError, nearest_name
 from rlcore.foundation.random_streams import RandomStreams
 
 PHASE = "backtest"
+_CHUNK = 65_536  # orders looked at together: bounds memory, not the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,20 @@ def _facts(simulator: FastSimulator, orders: OrderSet) -> dict[str, Any]:
         "num_incomplete_instrument_days": int((~np.asarray(store.is_complete)[is_in_period]).sum()),
         "num_instrument_days": int(is_in_period.sum()),
         "mean_coverage": float(np.asarray(store.coverage)[orders.row].mean()),
+        "num_orders_ending_in_silence": _num_ending_in_silence(orders, simulator.ticks_per_step),
         "ticks_per_step": simulator.ticks_per_step,
         "participation_cap": simulator.participation_cap,
         "price": simulator.price,
     }
+
+
+def _num_ending_in_silence(orders: OrderSet, ticks_per_step: int) -> int:
+    """Return for how many orders nothing is traded (or recorded) in the last step, in which they must be completed."""
+    count = 0
+    for first in range(0, len(orders), _CHUNK):
+        batch = orders.take(np.arange(first, min(first + _CHUNK, len(orders))))
+        start = np.maximum(batch.start_tick, (batch.end_tick - 1) // ticks_per_step * ticks_per_step)
+        volume = orders.store.window("tradable_volume", batch.row, start, ticks_per_step)
+        is_traded = (volume > 0.0) & ticks_of_step(batch.end_tick - start, ticks_per_step)
+        count += int((~is_traded.any(axis=-1)).sum())
+    return count

@@ -1,4 +1,4 @@
-"""What the conformance kit needs to hold an execution task to its laws: a world whose future differs, and the shares' balance."""
+"""What the conformance kit needs to hold an execution task to its laws: a world with another future, and balanced books."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.environment.engine import Lanes, Transition
 from rlcore.environment.parts import EnvironmentParts
+from rlcore.execution.metrics import traded_value
 from rlcore.execution.orders import OrderSet
 from rlcore.execution.simulator import FastSimulator
 from rlcore.foundation.random_streams import key_generator
@@ -79,16 +80,33 @@ def perturb_future(
     return other_world
 
 
-def shares_balance(lanes: Lanes, transition: Transition) -> dict[str, NDArray[np.float64]]:
-    """Return the imbalances that the conformance kit holds to 0, relative to the order."""
-    outcome = transition.outcome
-    quantity = outcome.order.quantity
-    return {
-        "filled + remaining - ordered": (outcome.filled_quantity + outcome.remaining - quantity) / quantity,
-        "fills below 0": np.minimum(outcome.filled, 0.0).sum(axis=-1) / quantity,
-        "fills where nothing trades": np.where(outcome.volume > 0.0, 0.0, outcome.filled).sum(axis=-1) / quantity,
-        "fills counted in the state - fills": (lanes.state.filled_quantity - outcome.filled_quantity) / quantity,
-    }
+def shares_balance(simulator: FastSimulator) -> Callable[[Lanes, Transition], dict[str, NDArray[np.float64]]]:
+    """Return the balance that the conformance kit holds to 0: of shares, of the cap, and of money, relative to the order.
+
+    Money is added up here once more, step by step, because the state's own sum is what is in question.
+    """
+    cap = simulator.participation_cap
+    money_of: dict[int, float] = {}
+
+    def balance(lanes: Lanes, transition: Transition) -> dict[str, NDArray[np.float64]]:
+        outcome, status = transition.outcome, lanes.status
+        quantity, worth = outcome.order.quantity, outcome.order.quantity * outcome.arrival_price
+        of_step = traded_value(outcome.filled, outcome.price)
+        for seed_id, step, money in zip(status.seed_id.tolist(), status.step.tolist(), of_step.tolist(), strict=True):
+            money_of[seed_id] = money + (money_of[seed_id] if step > 1 else 0.0)
+        of_all_steps = np.array([money_of[seed_id] for seed_id in status.seed_id.tolist()])
+        most = np.where(outcome.volume > 0.0, np.inf, 0.0) if cap is None else cap * outcome.volume
+        return {
+            "filled + remaining - ordered": (outcome.filled_quantity + outcome.remaining - quantity) / quantity,
+            "fills below 0": np.minimum(outcome.filled, 0.0).sum(axis=-1) / quantity,
+            "fills where nothing trades": np.where(outcome.volume > 0.0, 0.0, outcome.filled).sum(axis=-1) / quantity,
+            "participation above the cap": np.maximum(outcome.filled - most, 0.0).sum(axis=-1) / quantity,
+            "fills counted in the state - fills": (lanes.state.filled_quantity - outcome.filled_quantity) / quantity,
+            "money of the step - money of its fills": (outcome.step_value - of_step) / worth,
+            "money counted in the state - money of all steps": (lanes.state.filled_value - of_all_steps) / worth,
+        }
+
+    return balance
 
 
 def _bars_of(store: MarketStore) -> pd.DataFrame:

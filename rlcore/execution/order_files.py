@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from rlcore.execution.orders import OrderSet
+from rlcore.foundation.csv_files import csv_header, csv_rows
 from rlcore.foundation.errors import DataError, nearest_name
 
 if TYPE_CHECKING:
@@ -42,15 +43,15 @@ def read_orders(
     """
     frame = _read_frame(path)
     _check_columns(frame, path)
-    place = _line_in_file if path.suffix == ".csv" else _row_in_file
+    place = "line" if path.suffix == ".csv" else "row"
     records = []
-    for position, fields in enumerate(frame.to_dict("records")):
+    for position, fields in zip(frame.index, frame.to_dict("records"), strict=True):
         try:
             if through is not None and _parse_date(fields["date"]) > np.datetime64(through):
                 continue
             records.append(_parse({str(name): value for name, value in fields.items()}, store, incomplete_days))
         except DataError as error:
-            raise DataError(f"{path}, {place(position)}: {error}") from error
+            raise DataError(f"{path}, {place} {position}: {error}") from error
     if not records:
         until = "" if through is None else f" up to {through}"
         raise DataError(f"orders file must hold at least one order{until}, {path} holds none")
@@ -58,22 +59,8 @@ def read_orders(
     return OrderSet(store, row=row, side=side, quantity=quantity, start_tick=start, end_tick=end)
 
 
-def _line_in_file(position: int) -> str:
-    return f"line {position + 2}"
-
-
-def _row_in_file(position: int) -> str:
-    return f"row {position}"
-
-
 def _read_frame(path: Path) -> pd.DataFrame:
-    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        # As text: "000001" must not become 1, and "09:30" must stay what it is.
-        ".csv": lambda source: pd.read_csv(
-            source, dtype=str, skipinitialspace=True, keep_default_na=False, skip_blank_lines=False
-        ),
-        ".parquet": pd.read_parquet,
-    }
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {".csv": _read_csv, ".parquet": _read_parquet}
     if path.suffix not in readers:
         raise DataError(f"orders file must end in {' or '.join(readers)}, was {path}")
     try:
@@ -82,11 +69,25 @@ def _read_frame(path: Path) -> pd.DataFrame:
         raise DataError(f"orders file must be readable as {path.suffix[1:]}, {path} was not: {error}") from error
 
 
+def _read_csv(path: Path) -> pd.DataFrame:
+    # As text: "000001" must not become 1, and "09:30" must stay what it is.
+    frame = csv_rows(path, dtype=str, skipinitialspace=True, keep_default_na=False)
+    frame.columns = pd.Index([name.strip() for name in csv_header(path)])
+    return frame[(frame != "").any(axis=1)]  # without blank lines
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    return pd.read_parquet(path).reset_index(drop=True)
+
+
 def _check_columns(frame: pd.DataFrame, path: Path) -> None:
     known = (*_REQUIRED, *_SIZES, *_TIMES)
     for name in frame.columns:
         if name not in known:
             raise DataError(f"{path}: columns must be among {', '.join(known)}, had {name!r}{nearest_name(str(name), known)}")
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise DataError(f"{path}: columns must stand once, {repeated[0]!r} stands twice: remove one of them")
     missing = [name for name in _REQUIRED if name not in frame.columns]
     if missing:
         raise DataError(f"{path}: columns must include {', '.join(_REQUIRED)}, lacked {', '.join(missing)}: add them")
@@ -112,9 +113,11 @@ def _parse(
 
 def _parse_date(value: Any) -> np.datetime64:
     try:
-        return np.datetime64(pd.Timestamp(value).date(), "D")
+        # Text only as ISO: 03/05/2024 is March here and May there.
+        day = date.fromisoformat(value.strip()) if isinstance(value, str) else pd.Timestamp(value).date()
+        return np.datetime64(day, "D")
     except (ValueError, TypeError) as error:
-        raise DataError(f"date must read YYYY-MM-DD, was {value!r}") from error
+        raise DataError(f"date must read YYYY-MM-DD, was {value!r}: mend the file") from error
 
 
 def _parse_side(value: Any) -> float:

@@ -52,6 +52,8 @@ class FastSimulator(LaneSimulator[OrderBatch, ExecutionState, ExecutionView, Flo
     def __init__(self, store: MarketStore, ticks_per_step: int, participation_cap: float | None, price: FillPrice) -> None:
         if ticks_per_step < 1:
             raise ConfigError(f"ticks_per_step must be at least 1, was {ticks_per_step}")
+        if ticks_per_step > store.num_ticks:
+            raise ConfigError(f"ticks_per_step must be at most {store.num_ticks}, the ticks of a session, was {ticks_per_step}")
         if participation_cap is not None and not 0.0 < participation_cap <= 1.0:
             raise ConfigError(f"participation_cap must lie in (0, 1] or be null for no cap, was {participation_cap}")
         if price not in _PRICE_FIELDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rlcore.foundation.csv_files import csv_header, csv_rows
 from rlcore.foundation.errors import DataError, nearest_name
 from rlcore.market.schema import DERIVED_FIELDS, OPTIONAL_FIELDS, REQUIRED_FIELDS, BarFormat, BarTable, Floats, line_word
 from rlcore.market.timestamps import bar_starts
@@ -88,16 +90,13 @@ def _read_file(path: Path, bar_format: BarFormat, tick_minutes: int) -> BarTable
 
 def _read_csv(path: Path, bar_format: BarFormat) -> pd.DataFrame:
     try:
-        header = [str(name) for name in pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns]
-        chosen = _choose_columns(path, header, bar_format)
+        chosen = _choose_columns(path, csv_header(path), bar_format)
         text = {name: str for name, ours in chosen.items() if ours in ("instrument", "datetime")}
-        # Blank lines are kept while counting, so that a message names the line an editor shows.
-        frame = pd.read_csv(
-            path, usecols=list(chosen), dtype=text, skip_blank_lines=False, encoding="utf-8-sig", low_memory=False
-        )
-    except (ValueError, OSError) as error:  # ParserError, EmptyDataError and UnicodeDecodeError are ValueErrors
-        raise DataError(f"a bar file must be a readable UTF-8 CSV, was {path}: {error}") from error
-    frame.index = frame.index + 2
+        frame = csv_rows(path, dtype=text)[list(chosen)]
+    except (ValueError, OSError) as error:
+        raise DataError(
+            f"a bar file must be a readable UTF-8 CSV with commas between cells and points in numbers, was {path}: {error}"
+        ) from error
     return frame.rename(columns=chosen).dropna(how="all")
 
 
@@ -113,6 +112,7 @@ def _read_parquet(path: Path, bar_format: BarFormat) -> pd.DataFrame:
 def _choose_columns(path: Path, header: list[str], bar_format: BarFormat) -> dict[str, str]:
     """Return header in the file → our name, for the columns that we read."""
     lower = {name.strip().lower(): name for name in header}
+    repeated = [name for name, count in Counter(name.strip().lower() for name in header).items() if count > 1]
     chosen: dict[str, str] = {}
     for theirs, ours in bar_format.columns.items():
         if theirs.strip().lower() not in lower:
@@ -131,6 +131,9 @@ def _choose_columns(path: Path, header: list[str], bar_format: BarFormat) -> dic
             remedy = "add it, or map a header with columns: {header: " + name + "}"
             remedy += "; or say which instrument the file holds" if name == "instrument" else ""
             raise DataError(f"columns must include {name!r}, were {', '.join(header)} in {path}: {remedy}")
+    for theirs in chosen:
+        if theirs.strip().lower() in repeated:
+            raise DataError(f"columns must stand once, {theirs!r} stands twice in {path}: remove or rename one of them")
     return chosen
 
 

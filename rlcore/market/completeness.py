@@ -6,7 +6,8 @@ import numpy as np
 
 from rlcore.market.schema import Booleans, Floats, Integers
 
-# With nine ticks in ten present nothing that matters is missing, whatever the reason.
+# With nine ticks in ten present a day is worth trading on, whatever the reason. Its last minutes may be missing all the same: the
+# backtest counts the orders for which they are.
 _SUFFICIENT_COVERAGE = 0.9
 # A silence is an outage where random trading would show one so long in fewer than one day in a million.
 _IMPLAUSIBLE = 1e-6

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.market.array_files import create_array
 from rlcore.market.derived_fields import last_known, opening_mark
 from rlcore.market.schema import DERIVED_FIELDS, OPTIONAL_FIELDS, REQUIRED_FIELDS, TRADE_PRICE_FIELDS, Floats
 from rlcore.market.store import MarketStore
@@ -54,7 +55,7 @@ def history_features(store: MarketStore) -> HistoryFeatures:
 def write_history(store: MarketStore, path: Path) -> None:
     """Compute the features of a store and write them to ``path``."""
     names = _names(store)
-    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(store.num_rows, store.num_ticks, len(names)))
+    out = create_array(path, np.float32, (store.num_rows, store.num_ticks, len(names)))
     blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, store.num_rows, BLOCK_ROWS)]
     volume, close = store.array("tradable_volume"), store.array("close")
     last_close = np.concatenate([last_known(close[rows]) for rows in blocks])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ FORMAT_VERSION = 1
 MANIFEST = "store.json"
 INDEX = "index.npz"
 _REMEDY = "remove the folder and build it again (fillwright data build)"
+_DAMAGES = (KeyError, TypeError, AttributeError, ValueError, OSError, EOFError, zipfile.BadZipFile)  # what reading it may raise
 
 
 class MarketStore:
@@ -83,13 +85,14 @@ class MarketStore:
         """
         path = path.resolve()
         manifest = read_manifest(path)
-        for name, size in manifest["files"].items():
-            file = path / name
-            if not file.is_file() or file.stat().st_size != size:
-                was = f"{file.stat().st_size} bytes" if file.is_file() else "missing"
-                raise DataError(f"{name} of a market store must have {size} bytes, was {was} in {path}: {_REMEDY}")
-        with np.load(path / INDEX) as index:
-            return cls(path, manifest, {name: index[name] for name in index.files})
+        try:
+            _check_sizes(path, manifest["files"])
+            with np.load(path / INDEX) as index:
+                return cls(path, manifest, {name: index[name] for name in index.files})
+        except _DAMAGES as error:
+            raise DataError(
+                f"{MANIFEST} and {INDEX} of a market store must be whole, were damaged in {path}: {_REMEDY}"
+            ) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.path, self.fingerprint)
@@ -232,9 +235,20 @@ class MarketStore:
                 hint = nearest_name(field, self.fields)
                 raise DataError(f"field must be one of {', '.join(self.fields)}, was {field!r}{hint} in {self.path}")
             # The view as a plain array: indexing a memmap object costs a microsecond of Python each time.
-            flat = np.asarray(np.load(field_path(self.path, field), mmap_mode="r")).reshape(-1)
+            try:
+                flat = np.asarray(np.load(field_path(self.path, field), mmap_mode="r")).reshape(-1)
+            except _DAMAGES as error:
+                raise DataError(f"{field} of a market store must be whole, was damaged in {self.path}: {_REMEDY}") from error
             self._flat[field] = flat
         return flat
+
+
+def _check_sizes(path: Path, files: dict[str, int]) -> None:
+    for name, size in files.items():
+        file = path / name
+        if not file.is_file() or file.stat().st_size != size:
+            was = f"{file.stat().st_size} bytes" if file.is_file() else "missing"
+            raise DataError(f"{name} of a market store must have {size} bytes, was {was} in {path}: {_REMEDY}")
 
 
 def field_path(folder: Path, field: str) -> Path:

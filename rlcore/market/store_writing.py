@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rlcore.foundation.atomic_files import folder_written_atomically
 from rlcore.foundation.errors import DataError
 from rlcore.foundation.fingerprints import fingerprint_arrays, fingerprint_file, fingerprint_of, fingerprint_sources
+from rlcore.market.array_files import create_array
 from rlcore.market.calendars import SessionSchedule
 from rlcore.market.derived_fields import last_known, mark, opening_mark, tradable_volume
 from rlcore.market.features import BLOCK_ROWS, HISTORY_FILE, write_history
@@ -56,7 +57,7 @@ class FieldWriter:
 
         One row of NaN follows it on disk, so that a window which begins in the last row may reach beyond.
         """
-        field = np.lib.format.open_memmap(field_path(self.folder, name), mode="w+", dtype=np.float64, shape=self._shape)
+        field = create_array(field_path(self.folder, name), np.float64, self._shape)
         field[-1] = np.nan
         self.names.append(name)
         return np.asarray(field)[:-1]

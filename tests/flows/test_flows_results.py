@@ -79,7 +79,8 @@ def _backtest(num_orders: int, shortfall: float, share: float, day: str) -> Back
             "cumulative_share": [share, 1.0],
         }
     )
-    counts = dict.fromkeys(("num_buys", "num_days", "num_incomplete_instrument_days", "num_instrument_days"), 1)
+    names = ("num_buys", "num_days", "num_incomplete_instrument_days", "num_instrument_days", "num_orders_ending_in_silence")
+    counts = dict.fromkeys(names, 1)
     facts = {
         **counts,
         "num_orders": num_orders,

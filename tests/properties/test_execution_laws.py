@@ -244,7 +244,7 @@ def test_the_laws_hold(thin, tmp_path, parts_of):
         orders,
         policy=RandomActions(),
         perturb_future=perturb_future(parts_of, orders, tmp_path),
-        balance=shares_balance,
+        balance=shares_balance(parts_of(thin).simulator),
         seed_ids=[0, 5, 11],
     )
     assert {result.verdict for result in report.results} == {"holds"}, report

@@ -60,7 +60,7 @@ def cases(draw):
         "length": draw(st.floats(0.001, 1)),
         "side": draw(st.sampled_from([1.0, -1.0])),
         "quantity": draw(st.floats(0.01, 30000.0)),
-        "ticks_per_step": draw(st.integers(1, 30)),
+        "ticks_per_step": draw(st.integers(1, 26)),  # 26: the longest session
         "cap": draw(st.sampled_from([None, 0.001, 0.05, 0.3, 1.0])),
         "price": draw(st.sampled_from(prices)),
         "fractions": draw(st.lists(st.sampled_from([0.0, 0.05, 0.2, 0.5, 1.0, 3.0]), min_size=26, max_size=26)),

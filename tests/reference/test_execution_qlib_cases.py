@@ -283,12 +283,13 @@ def test_rewards_credit_fills_not_intentions(store):
     assert PriceAdvantageReward().reward(outcome, status(1))[0] == pytest.approx(share * (1 - average / twap) * 1e4, abs=1e-9)
     squares = np.square(store.array("volume")[1, :30] * 1e-3 / 1e6).sum()
     assert ConcentrationPenalty().reward(outcome, status(1))[0] == pytest.approx(-squares, rel=1e-9)
-    simulator, state = begin(store, order(store, 100.0, BUY, "15:30", "16:00"))
+    simulator, state = begin(store, order(store, 100.0, BUY, "15:00", "16:00"))
+    state = step(simulator, state, 0.0).state
     forced = step(simulator, state, 0.0).outcome
-    gain = (1 - store.array("close")[1, 360:].mean() / store.array("close")[1, 360:].mean()) * 1e4
-    assert forced.step_quantity[0] == pytest.approx(100.0, rel=1e-12)
-    assert PriceAdvantageReward().reward(forced, status(1, True))[0] == pytest.approx(gain, abs=1e-8)
-    assert ConcentrationPenalty().reward(forced, status(1, True))[0] == pytest.approx(-1 / 30, rel=1e-12)
+    gain = (1 - store.array("close")[1, 360:].mean() / store.array("close")[1, 330:].mean()) * 1e4
+    assert abs(gain) > 1.0 and forced.step_quantity[0] == pytest.approx(100.0, rel=1e-12)
+    assert PriceAdvantageReward().reward(forced, status(2, True))[0] == pytest.approx(gain, abs=1e-8)
+    assert ConcentrationPenalty().reward(forced, status(2, True))[0] == pytest.approx(-1 / 30, rel=1e-12)
 
 
 @pytest.mark.parametrize("side", [BUY, SELL])
