@@ -44,7 +44,7 @@ bench: setup
 	$(BIN)/fillwright bench
 
 pictures: setup
-	$(BIN)/python infra/take_pictures.py
+	$(BIN)/python infra/take_pictures.py pictures
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

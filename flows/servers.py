@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.home import Home
+from flows.locks import claimed
 from flows.tracking.stores import artifact_root, database_path, open_client
 from rlcore.foundation.atomic_files import write_atomically
 from rlcore.foundation.errors import FillwrightError, InputError
@@ -145,10 +146,25 @@ def _mlflow_server(home: Home, port: int) -> Iterator[None]:
 
 @contextmanager
 def _process(command: list[str], environment: Mapping[str, str], log: Path, health: str) -> Iterator[None]:
+    # Two servers that make one database at once break it: they come up one after the other.
+    with claimed(log.parent):
+        process = _start(command, environment, log)
+        try:
+            _wait_until_healthy(process, health, log)
+        except BaseException:
+            _stop(process)
+            raise
+    try:
+        yield
+    finally:
+        _stop(process)
+
+
+def _start(command: list[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as stream:
         # A session of its own, so that Ctrl-C reaches us first and the server's children can be stopped with it.
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             env=dict(environment),
             stdout=stream,
@@ -158,11 +174,6 @@ def _process(command: list[str], environment: Mapping[str, str], log: Path, heal
             cwd=log.parent,
             preexec_fn=_end_with_parent,
         )
-    try:
-        _wait_until_healthy(process, health, log)
-        yield
-    finally:
-        _stop(process)
 
 
 def _end_with_parent() -> None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.artifacts import quiet_console
 from flows.cache_keys import CacheKeys
+from flows.cli.exit_codes import TERMINATED
 from flows.cli.experiments import load, set_threads
 from flows.home import Home
 from flows.housekeeping.leftovers import close_in_prefect, close_leftovers
@@ -35,7 +36,6 @@ from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.loading import parse_experiment
 
 FLOW_NAME = "train-execution-agent"
-TERMINATED = 143  # 128 + SIGTERM, as a shell says it
 
 
 class RunResult(BaseModel):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typer import Typer
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -35,6 +35,8 @@ def exit_code_of(application: Typer, arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         result = application(arguments, standalone_mode=False)
+        if result == INTERRUPTED:  # typer's answer to Ctrl-C
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else DONE
     except usage_error as error:
         error.show()
@@ -42,6 +44,11 @@ def exit_code_of(application: Typer, arguments: list[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         return _answer(arguments, "Interrupted", "interrupted", INTERRUPTED)
+    except SystemExit as error:
+        if error.code != TERMINATED:
+            raise
+        print("terminated", file=sys.stderr)
+        return _answer(arguments, "Terminated", "terminated", TERMINATED)
     except BrokenPipeError:
         # The reader of our output has gone (| head): nobody is left to be told.
         sys.stderr.close()

@@ -22,7 +22,7 @@ from flows.workspace import Workspace
 from rlcore.agents.agent import Agent
 from rlcore.config.build import build_parts, build_trainer, build_vessel
 from rlcore.foundation.atomic_files import write_atomically
-from rlcore.foundation.errors import FillwrightError
+from rlcore.foundation.errors import CheckpointError, FillwrightError
 from rlcore.foundation.fingerprints import fingerprint_file
 from rlcore.market.store import MarketStore
 from rlcore.training.checkpoint import latest_valid_checkpoint, read_checkpoint
@@ -51,7 +51,11 @@ def fit_agent(workspace: Workspace, market: MarketReference, fold: FoldReference
 
 def load_best_state(agent: Agent, folder: Path) -> None:
     """Put the agent of a training's best validation into ``agent``."""
-    agent.load_state_dict(read_checkpoint(folder / "checkpoints" / "best.ckpt")["vessel"]["agent"])
+    try:
+        content = read_checkpoint(folder / "checkpoints" / "best.ckpt")
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; or remove {folder}, and the same command trains anew") from error
+    agent.load_state_dict(content["vessel"]["agent"])
 
 
 def _train(workspace: Workspace, market: MarketReference, fold: FoldReference, seed: int, folder: Path) -> TrainingReference:

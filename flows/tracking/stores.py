@@ -22,6 +22,9 @@ for _name, _value in {
 
 from mlflow import MlflowClient  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
+from sqlalchemy.exc import DatabaseError  # noqa: E402
+
+from rlcore.foundation.errors import InputError  # noqa: E402
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
@@ -55,8 +58,14 @@ def open_client(home: Path) -> MlflowClient:
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         if not database_path(home).exists() and uri == f"sqlite:///{database_path(home)}":
             _make_database(database_path(home))
-        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        client.search_experiments(max_results=1)
+        try:
+            client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+            client.search_experiments(max_results=1)
+        except DatabaseError as error:
+            if type(error) is not DatabaseError:  # its children: locked, full, …
+                raise
+            remedy = "put a copy back, or move it away and a new one is made"
+            raise InputError(f"the tracking store must be a whole database, was damaged: {uri} ({error.orig}): {remedy}") from error
         _follow_the_home(home)
     return client
 

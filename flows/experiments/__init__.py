@@ -1,0 +1,1 @@
+"""The experiments that the wheel carries: YAML files, and nothing else."""
