@@ -64,8 +64,8 @@ def open_client(home: Path) -> MlflowClient:
         except DatabaseError as error:
             if type(error) is not DatabaseError:  # its children: locked, full, …
                 raise
-            remedy = "put a copy back, or move it away and a new one is made"
-            raise InputError(f"the tracking store must be a whole database, was damaged: {uri} ({error.orig}): {remedy}") from error
+            remedy = "put a copy back, or move it away for a new one"
+            raise InputError(f"the tracking store must be a whole database, {uri} is damaged ({error.orig}): {remedy}") from error
         _follow_the_home(home)
     return client
 
