@@ -201,6 +201,10 @@ def test_a_killed_run_goes_on_to_the_same_result_and_one_clean_tracking_run(
     (killed,) = (record for record in read_records(home) if record.status == "killed")
     result = _run(home, iterations)
     assert (result.run, result.is_resumed) == (killed.run, True)
+    with temporary_settings({PREFECT_API_URL: servers.prefect_api}), get_client(sync_client=True) as client:
+        left = client.read_flow_run(killed.prefect_flow_run).state  # type: ignore[arg-type]  # takes text too
+    assert left is not None
+    assert left.is_final()
     parent, children = _parent_and_children(home, result.run)
     assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
     assert len(children) == 2
