@@ -13,11 +13,10 @@ from rlcore.config.experiment import ExperimentSpec
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions
 from rlcore.execution.baselines import Baseline
-from rlcore.execution.dynamic_program import OrdersValue, value_orders
+from rlcore.execution.dynamic_program import NoExactValueError, OrdersValue, value_orders
 from rlcore.execution.orders import OrderSet
 from rlcore.execution.signal_optimum import build_optimum
 from rlcore.execution.simulator import FastSimulator
-from rlcore.foundation.errors import ConfigError
 from rlcore.market.store import MarketStore
 
 
@@ -32,7 +31,7 @@ def possible_gain(experiment: ExperimentSpec, market: MarketReference, folds: Se
         return []
     try:
         return value_orders(simulator, _together([load_split(market, fold).test for fold in folds]), actions.fractions)
-    except ConfigError:  # a cap that could bind, fills at another price than the close: no closed answer
+    except NoExactValueError:  # a cap that could bind, fills at another price than the close: no closed answer
         return []
 
 
@@ -42,7 +41,7 @@ def known_bounds(parts: EnvironmentParts, orders: OrderSet) -> dict[str, Baselin
         return {}
     try:
         return {"optimum": build_optimum(parts, orders)}
-    except ConfigError:  # as above
+    except NoExactValueError:  # as above
         return {}
 
 

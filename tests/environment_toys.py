@@ -238,3 +238,12 @@ def looped_spend_parts(simulator_fn=SpendOnce, **changed) -> EnvironmentParts:
         "max_steps": MAX_STEPS,
     }
     return looped_parts(simulator_fn, **{**parts, **changed})
+
+
+class CrowdedSpend(Spend):
+    """Planted: lanes compete for the same price."""
+
+    def step(self, state, command):
+        stepped = super().step(state, command)
+        crowd = stepped.outcome.spent.sum()
+        return replace(stepped, outcome=replace(stepped.outcome, price=stepped.outcome.price * (1 + crowd)))

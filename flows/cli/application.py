@@ -13,7 +13,7 @@ from flows.cli import bench, config, data, doctor, init, listing, pipeline, runs
 application = typer.Typer(
     name="fillwright",
     help="Train, validate and backtest order-execution policies. State lies in FILLWRIGHT_HOME (default .fillwright/). "
-    "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.",
+    "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted, 143 terminated.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -35,6 +35,10 @@ _MAX_LEVELS = 2000  # remaining fractions; rewards hold levels² numbers per ste
 _CHUNK = 4096  # orders looked at together
 
 
+class NoExactValueError(ConfigError):
+    """The market, the simulator or the actions are such that no exact value is known; the message says which and why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """The ticks that an order may use on the day's grid, and on which side. Orders of one window have one value."""
@@ -65,7 +69,7 @@ def solve_window(signal: MarkovSignal, window: Window, ticks_per_step: int, frac
     """Return the best policy with ``CategoricalFractions(fractions)``, which completes the order in the last step.
 
     Raises:
-        ConfigError: where the fractions make too many different remainders.
+        NoExactValueError: where the fractions make too many different remainders.
     """
     steps = window.steps(ticks_per_step)
     levels = _levels(fractions, len(steps))
@@ -103,7 +107,7 @@ def value_orders(simulator: FastSimulator, orders: OrderSet, fractions: tuple[fl
     A policy that does not see where its window lies cannot always reach V*, if windows differ.
 
     Raises:
-        ConfigError: for a market without a signal, fills at another price than the close, or a participation cap that could bind.
+        NoExactValueError: for a market without a signal, fills at another price than the close, or a cap that could bind.
     """
     solutions = solve_orders(simulator, orders, fractions)
     values = []
@@ -120,9 +124,11 @@ def solve_orders(simulator: FastSimulator, orders: OrderSet, fractions: tuple[fl
     """Return each different window's solution with the number of its orders. Raises as ``value_orders``."""
     signal = simulator.store.signal
     if signal is None:
-        raise ConfigError(f"market must have a Markov signal to say what can be won, that at {simulator.store.path} has none")
+        raise NoExactValueError(
+            f"market must have a Markov signal to say what can be won, that at {simulator.store.path} has none"
+        )
     if simulator.price != "close":
-        raise ConfigError(f"price must be 'close' where the exact value is wanted, was {simulator.price!r}")
+        raise NoExactValueError(f"price must be 'close' where the exact value is wanted, was {simulator.price!r}")
     _refuse_binding_cap(simulator, orders, max(fractions))
     windows = np.stack([orders.start_tick, orders.end_tick, orders.side.astype(np.int64)], axis=-1)
     different, counts = np.unique(windows, axis=0, return_counts=True)
@@ -139,7 +145,7 @@ def _levels(fractions: tuple[float, ...], num_steps: int) -> Floats:
         reached = np.sort(np.concatenate([levels, np.maximum(levels[:, None] - np.array(fractions), 0.0).ravel()]))
         grown = reached[np.append(True, np.diff(reached) > NOTHING_LEFT)]
         if len(grown) > _MAX_LEVELS:
-            raise ConfigError(
+            raise NoExactValueError(
                 f"fractions must lead to at most {_MAX_LEVELS} different remainders, led to more in {num_steps} steps: "
                 "use multiples of one part"
             )
@@ -216,7 +222,7 @@ def _refuse_binding_cap(simulator: FastSimulator, orders: OrderSet, largest_frac
         is_short = (fills.capacity(volume, simulator.participation_cap) < demand * (1.0 - NOTHING_LEFT)) & (demand > 0.0)
         if is_short.any():
             lane, tick = (int(index) for index in np.argwhere(is_short)[0])
-            raise ConfigError(
+            raise NoExactValueError(
                 f"participation cap {simulator.participation_cap} must never bind where the exact value is wanted, could bind "
                 f"for order {batch.order_id[lane]} at tick {tick} of its steps: {demand[lane, tick]:.6g} shares may be asked for "
                 f"and the market traded {volume[lane, tick]:.6g}; make orders smaller or the cap larger"

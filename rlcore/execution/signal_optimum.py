@@ -15,11 +15,10 @@ from rlcore.contracts.status import LaneStatus
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions
 from rlcore.execution.baselines import Baseline
-from rlcore.execution.dynamic_program import WindowSolution, solve_orders
+from rlcore.execution.dynamic_program import NoExactValueError, WindowSolution, solve_orders
 from rlcore.execution.orders import OrderSet
 from rlcore.execution.simulator import FastSimulator
 from rlcore.execution.states import ExecutionView
-from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.random_streams import LaneRandomness
 
 Floats = NDArray[np.float64]
@@ -74,11 +73,11 @@ def build_optimum(parts: EnvironmentParts, orders: OrderSet) -> Baseline:
     """Return the optimal policy for these orders on the simulator, actions and reward of ``parts``.
 
     Raises:
-        ConfigError: where the optimum is not known; see ``value_orders``.
+        NoExactValueError: where the optimum is not known; see ``value_orders``.
     """
     simulator, actions = parts.simulator, parts.action_interpreter
     if not isinstance(simulator, FastSimulator) or not isinstance(actions, CategoricalFractions):
-        raise ConfigError(
+        raise NoExactValueError(
             "the optimum is known for a FastSimulator with CategoricalFractions, was asked for "
             f"{type(simulator).__name__} with {type(actions).__name__}"
         )

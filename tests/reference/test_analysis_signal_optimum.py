@@ -14,13 +14,12 @@ from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions
 from rlcore.execution.baselines import build_baseline
-from rlcore.execution.dynamic_program import Window, solve_window, value_orders
+from rlcore.execution.dynamic_program import NoExactValueError, Window, solve_window, value_orders
 from rlcore.execution.observations import CurrentStepObservation
 from rlcore.execution.orders import OrderSet
 from rlcore.execution.rewards import ShortfallReward
 from rlcore.execution.signal_optimum import build_optimum
 from rlcore.execution.simulator import FastSimulator
-from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.random_streams import RandomStreams
 from rlcore.market.markov_signal import MarkovSignal
 from rlcore.market.store import MarketStore
@@ -183,18 +182,18 @@ def test_a_cap_that_could_bind_is_refused(store: MarketStore) -> None:
     least = store.array("tradable_volume").min()
     simulator = FastSimulator(store, TICKS_PER_STEP, 0.1, "close")
     value_orders(simulator, all_orders(store, quantity=least * 0.1 * TICKS_PER_STEP * 0.999), FRACTIONS)
-    with pytest.raises(ConfigError, match=r"could bind for\s+order"):
+    with pytest.raises(NoExactValueError, match=r"could bind for\s+order"):
         value_orders(simulator, all_orders(store, quantity=least * 0.1 * TICKS_PER_STEP * 1.001), FRACTIONS)
 
 
 def test_what_has_no_known_optimum_is_refused(store: MarketStore, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="price must be 'close'"):
+    with pytest.raises(NoExactValueError, match="price must be 'close'"):
         value_orders(FastSimulator(store, 3, 0.1, "vwap"), all_orders(store), FRACTIONS)
     plain = build_synthetic(SyntheticMarket(1, 3, 1, calendar="10:00-10:12 UTC"), tmp_path / "plain")
-    with pytest.raises(ConfigError, match="must have a Markov signal"):
+    with pytest.raises(NoExactValueError, match="must have a Markov signal"):
         value_orders(FastSimulator(plain, 3, 0.1, "close"), all_orders(plain), FRACTIONS)
 
 
 def test_awkward_fractions_are_refused() -> None:
-    with pytest.raises(ConfigError, match="multiples of one part"):
+    with pytest.raises(NoExactValueError, match="multiples of one part"):
         solve_window(SIGNAL, Window(0, 120, 1.0), 3, tuple(np.sort(np.random.default_rng(1).random(12) * 0.01)))
