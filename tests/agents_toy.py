@@ -8,7 +8,9 @@ import numpy as np
 from gymnasium import spaces
 
 from rlcore.agents.build_agent import build_agent
-from rlcore.agents.specs import AgentSpec, DQNSpec, ExplorationSpec, MLPSpec, PPOSpec
+from rlcore.agents.off_policy_specs import DQNSpec, ExplorationSpec
+from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.specs import AgentSpec, MLPSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter
 from rlcore.environment.rollout import Rollout
 from rlcore.foundation.lanes import map_lanes, stack_steps, take_lanes

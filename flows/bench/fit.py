@@ -17,7 +17,7 @@ from flows.bench.measure import Measurement, measure
 from flows.bench.parts import SMALL_FRACTIONS, full_history_parts
 from flows.bench.scenario import NUM_TICKS, Scenario
 from rlcore.agents.build_agent import build_agent
-from rlcore.agents.specs import PPOSpec
+from rlcore.agents.on_policy_specs import PPOSpec
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions
 from rlcore.execution.learning.specs import RecurrentSpec

@@ -18,7 +18,8 @@ from flows.bench.measure import Measurement, measure
 from flows.bench.parts import SMALL_FRACTIONS, categorical_parts
 from flows.bench.scenario import Scenario
 from rlcore.agents.build_agent import build_agent
-from rlcore.agents.specs import MLPSpec, PPOSpec
+from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.specs import MLPSpec
 from rlcore.environment.backends import InlineBackend
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions

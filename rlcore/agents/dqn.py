@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from rlcore.agents.action_heads import masked
 from rlcore.agents.models import ActionValues
+from rlcore.agents.off_policy_specs import DQNSpec
 from rlcore.agents.optimization import CheckedOptimizer, adam
 from rlcore.agents.replay_memory import ReplayMemory
-from rlcore.agents.specs import DQNSpec
 from rlcore.agents.tianshou_batch import rows_of
 from rlcore.agents.tianshou_policy import HeldModel
 

@@ -13,9 +13,9 @@ from tianshou.algorithm.modelfree.ppo import PPO
 from torch import Tensor, nn
 
 from rlcore.agents.models import ActorCritic
+from rlcore.agents.on_policy_specs import PPOSpec
 from rlcore.agents.optimization import CheckedOptimizer, adam
 from rlcore.agents.returns import generalized_advantages
-from rlcore.agents.specs import PPOSpec
 from rlcore.agents.tianshou_batch import RowSource, rows_of, shuffled_rows
 from rlcore.agents.tianshou_policy import HeldModel
 from rlcore.agents.transitions import AliveSteps, cut_references

@@ -14,13 +14,13 @@ from rlcore.agents.finite_checks import require_finite_column, require_finite_re
 from rlcore.agents.fresh_network import build_model
 from rlcore.agents.isolated_randomness import isolated_randomness
 from rlcore.agents.models import ActorCritic
+from rlcore.agents.on_policy_specs import PPOSpec
 from rlcore.agents.optimization import decayed
 from rlcore.agents.plain_state import load_module_state, module_state, optimizer_state, require_kind
 from rlcore.agents.policies import ActorPolicy
 from rlcore.agents.ppo import PPOStats, RolloutPPO, RolloutRows
 from rlcore.agents.reference_reader import reader_for
 from rlcore.agents.saved_policy import save_policy
-from rlcore.agents.specs import PPOSpec
 from rlcore.agents.tianshou_policy import HeldModel
 from rlcore.agents.transitions import alive_steps
 from rlcore.contracts.interpreters import LaneStateInterpreter

@@ -14,12 +14,13 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from rlcore.agents.builtin_agents import register
 from rlcore.agents.models import ActionValues, ActorCritic
 from rlcore.agents.plain_state import load_module_state, module_state
 from rlcore.agents.policies import ActorPolicy, ValuePolicy
 from rlcore.agents.reference_reader import DenseReader, ReferenceReader, reader_for
 from rlcore.agents.space_encoding import decode_space, encode_space, first_leaf
-from rlcore.agents.specs import NetworkSpec, register
+from rlcore.agents.specs import NetworkSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter, Observation
 from rlcore.contracts.policy import Policy
 from rlcore.environment.space_checks import check_lanes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.agents import specs as agents
+from rlcore.agents import builtin_agents as agents
 from rlcore.config import execution_specs as execution
 from rlcore.config import market_specs as market
 from rlcore.execution.learning import specs as learning

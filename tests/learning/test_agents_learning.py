@@ -13,7 +13,9 @@ import pytest
 from gymnasium import spaces
 
 from rlcore.agents.build_agent import build_agent
-from rlcore.agents.specs import AgentSpec, DQNSpec, ExplorationSpec, LinearDecaySpec, MLPSpec, PPOSpec
+from rlcore.agents.off_policy_specs import DQNSpec, ExplorationSpec
+from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.specs import AgentSpec, LinearDecaySpec, MLPSpec
 from rlcore.contracts.interpreters import LaneActionInterpreter, LaneStateInterpreter
 from rlcore.contracts.reward import LaneReward, WeightedReward
 from rlcore.contracts.seeds import SeedSet

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.agents.specs import PPOSpec
+from rlcore.agents.on_policy_specs import PPOSpec
 from rlcore.execution.learning.causal_encoder import CausalEncoder
 from rlcore.execution.learning.specs import RecurrentSpec
 from rlcore.foundation.errors import ConfigError

@@ -10,7 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlcore.agents import specs
+from rlcore.agents import builtin_agents
 from rlcore.agents.saved_policy import load_policy
 from rlcore.agents.space_encoding import decode_space, encode_space
 from rlcore.agents.specs import MLPSpec
@@ -73,7 +73,7 @@ def test_recurrent_policies_need_no_store(tmp_path: Path) -> None:
     agent.learn(make_rollout(agent.training_policy(), interpreter.draw))
     agent.save_policy(tmp_path / "policy.pt")
     registry = Registry()
-    specs.register(registry)
+    builtin_agents.register(registry)
     register(registry)
     policy = load_policy(tmp_path / "policy.pt", registry)
     reference = interpreter.draw(np.random.default_rng(3), 30)

@@ -9,8 +9,11 @@ import pytest
 from gymnasium import spaces
 from pydantic import ValidationError
 
+from rlcore.agents.builtin_agents import register
 from rlcore.agents.observation_features import flatten_observation, num_features
-from rlcore.agents.specs import DQNSpec, MLPSpec, PPOSpec, register
+from rlcore.agents.off_policy_specs import DQNSpec
+from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.specs import MLPSpec
 from rlcore.execution.learning.specs import RecurrentSpec
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.registry import Registry

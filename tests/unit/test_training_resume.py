@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from rlcore.agents.build_agent import build_agent
-from rlcore.agents.specs import DQNSpec, ExplorationSpec, LinearDecaySpec, MLPSpec, PPOSpec
+from rlcore.agents.off_policy_specs import DQNSpec, ExplorationSpec
+from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.specs import LinearDecaySpec, MLPSpec
 from rlcore.foundation.errors import CheckpointError
 from rlcore.training import resume
 from rlcore.training.callbacks import Callback, EarlyStopping, MetricsWriter

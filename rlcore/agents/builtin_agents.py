@@ -1,0 +1,15 @@
+"""The agents and networks that come with this package."""
+
+from __future__ import annotations
+
+from rlcore.agents.off_policy_specs import DQNSpec
+from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.specs import MLPSpec
+from rlcore.foundation.registry import Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the agents and networks of this package."""
+    registry.register("network", "mlp", MLPSpec)
+    registry.register("agent", "ppo", PPOSpec)
+    registry.register("agent", "dqn", DQNSpec)
