@@ -149,12 +149,13 @@ def make_rollout(
     length = rng.integers(1, steps + 2, lanes)  # steps + 1: goes on beyond the rollout
     ending = rng.random(lanes) < 0.5
     references = [draw(rng, lanes) for _ in range(steps + 1)]
+    drawn: list[np.ndarray] = []
+    for _ in range(steps + 1):
+        drawn.append(rng.random((lanes, 3)) < 0.6)
+        drawn[-1][np.arange(lanes), rng.integers(0, 3, lanes)] = True
     rows = []
     for step in range(steps):
-        mask = None
-        if masks == "drawn":
-            mask = rng.random((lanes, 3)) < 0.6
-            mask[np.arange(lanes), rng.integers(0, 3, lanes)] = True
+        mask = drawn[step] if masks == "drawn" else None
         decision = policy.decide(references[step], None, mask, lane_randomness(lanes, step, root=seed))
         is_last = length == step + 1
         rows.append(
@@ -169,9 +170,11 @@ def make_rollout(
                 truncated=is_last & ~ending,
                 is_alive=step < length,
                 mask=mask,
+                next_mask=None if mask is None else drawn[step + 1] | (is_last & ending)[:, None],
                 log_prob=decision.log_prob,
                 value=decision.value,
                 internal_state=None,
+                auxiliary={},
             )
         )
     return _without_the_dead(stack_steps(rows))

@@ -1,5 +1,6 @@
 """What a task is made of: simulators, interpreters, rewards, seed sets, policies."""
 
+from rlcore.contracts.auxiliary_info import AuxiliaryInfo, LaneAuxiliaryInfo
 from rlcore.contracts.interpreters import (
     ActionInterpreter,
     LaneActionInterpreter,
@@ -15,9 +16,11 @@ from rlcore.contracts.status import EpisodeStatus, LaneStatus
 
 __all__ = [
     "ActionInterpreter",
+    "AuxiliaryInfo",
     "Decision",
     "EpisodeStatus",
     "LaneActionInterpreter",
+    "LaneAuxiliaryInfo",
     "LaneReward",
     "LaneSimulator",
     "LaneStateInterpreter",

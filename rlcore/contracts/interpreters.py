@@ -39,6 +39,10 @@ class ActionInterpreter(ABC, Generic[State, Action]):
     @abstractmethod
     def interpret(self, state: State, action: Any, status: EpisodeStatus) -> Action: ...
 
+    def mask(self, state: State, status: EpisodeStatus) -> NDArray[np.bool_] | None:
+        """Return which discrete actions are possible, shape (actions,); None: all are. Asked after the last step too."""
+        return None
+
 
 class LaneStateInterpreter(ABC, Generic[View]):
     """Views of all lanes → observations.
@@ -90,5 +94,8 @@ class LaneActionInterpreter(ABC, Generic[View, Command]):
     def interpret(self, view: View, action: NDArray[Any], status: LaneStatus) -> Command: ...
 
     def mask(self, view: View, status: LaneStatus) -> NDArray[np.bool_] | None:
-        """Return which discrete actions are possible, shape (lanes, actions); None: all are."""
+        """Return which discrete actions are possible, shape (lanes, actions); None: all are.
+
+        It is asked once for every state, those after the last step included: a truncated episode's value goes on.
+        """
         return None

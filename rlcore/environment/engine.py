@@ -26,6 +26,7 @@ class Lanes:
     view: Any  # of that state
     status: LaneStatus
     reference: Reference  # of the observation at this state
+    mask: NDArray[np.bool_] | None  # (lanes, actions) possible at this state; None: all are
 
 
 @step_record
@@ -37,6 +38,7 @@ class Transition:
     components: dict[str, NDArray[np.float64]]  # unweighted, each (lanes,)
     terminated: NDArray[np.bool_]  # (lanes,)
     truncated: NDArray[np.bool_]  # (lanes,)
+    auxiliary: dict[str, NDArray[Any]]  # each (lanes, …); empty where the task has none
 
 
 def begin(parts: EnvironmentParts, seeds: Any, seed_id: NDArray[np.int64], visit: NDArray[np.int64]) -> Lanes:
@@ -59,7 +61,8 @@ def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tupl
             f"lanes to advance must be alive, lanes {np.flatnonzero(lanes.status.is_done)[:5].tolist()} are finished: "
             "drop them first"
         )
-    check_lanes(parts.action_interpreter.action_space, action, "action")
+    if _is_checked(parts, lanes.status):
+        check_lanes(parts.action_interpreter.action_space, action, "action")
     command = parts.action_interpreter.interpret(lanes.view, action, lanes.status)
     stepped = parts.simulator.step(lanes.state, command)
     old = lanes.status
@@ -69,7 +72,8 @@ def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tupl
     reward = parts.reward.total(components)
     if np.count_nonzero(np.isfinite(reward)) < len(reward):
         _refuse_reward(components, status)
-    return after, Transition(stepped.outcome, reward, components, stepped.terminated, stepped.truncated)
+    auxiliary = {} if parts.auxiliary is None else parts.auxiliary.collect(after.view, status)
+    return after, Transition(stepped.outcome, reward, components, stepped.terminated, stepped.truncated, auxiliary)
 
 
 def living(lanes: Lanes) -> Lanes:
@@ -83,9 +87,14 @@ def _observe(parts: EnvironmentParts, state: Any, status: LaneStatus) -> Lanes:
     reference = interpreter.compress(view, status)
     # Behind a compressed reference stands an observation that nobody has built yet: one lane's is built at every step to hold
     # the interpreter to its space; where the reference is the observation, all lanes are checked.
-    shown = take_lanes(reference, slice(0, 1)) if interpreter.is_compressing else reference
-    check_lanes(interpreter.observation_space, interpreter.expand(shown), "observation")
-    return Lanes(state, view, status, reference)
+    if _is_checked(parts, status):
+        shown = take_lanes(reference, slice(0, 1)) if interpreter.is_compressing else reference
+        check_lanes(interpreter.observation_space, interpreter.expand(shown), "observation")
+    return Lanes(state, view, status, reference, parts.action_interpreter.mask(view, status))
+
+
+def _is_checked(parts: EnvironmentParts, status: LaneStatus) -> bool:
+    return parts.space_checks == "all_episodes" or bool(np.count_nonzero(status.visit) < len(status.visit))
 
 
 def _refuse_reward(components: dict[str, NDArray[np.float64]], status: LaneStatus) -> None:

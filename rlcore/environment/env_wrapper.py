@@ -27,6 +27,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
 
     - ``seed_id`` and ``visit``: which episode this is;
     - ``reward/<name>``: the weighted terms, which add up to the reward (after a step);
+    - ``aux_info``: name → auxiliary information after the step, where the task has any;
     - ``metrics``: name → figure of the episode, after its last step.
 
     Args:
@@ -88,10 +89,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
     @property
     def action_mask(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
         """Which discrete actions are possible now, shape (actions,); None: all are."""
-        if self._lanes is None:
-            return None
-        mask = self._parts.action_interpreter.mask(self._lanes.view, self._lanes.status)
-        return None if mask is None else mask[0]
+        return None if self._lanes is None or self._lanes.mask is None else self._lanes.mask[0]
 
     def _choose(self, options: dict[str, Any]) -> tuple[int, int]:
         for name in options:
@@ -116,6 +114,8 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         info: dict[str, Any] = {"seed_id": int(lanes.status.seed_id[0]), "visit": int(lanes.status.visit[0])}
         for name, key, weight in self._weights:
             info[key] = weight * float(transition.components[name][0])
+        if transition.auxiliary:
+            info["aux_info"] = {name: value[0] for name, value in transition.auxiliary.items()}
         if lanes.status.is_done[0]:
             figures = self._parts.simulator.metrics(lanes.state)
             info["metrics"] = {name: float(value[0]) for name, value in figures.items()}

@@ -108,6 +108,7 @@ def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
         episode_return=np.concatenate([part.episode_return for part in parts]),
         component_sums=_join_columns([part.component_sums for part in parts], lengths),
         is_truncated=np.concatenate([part.is_truncated for part in parts]),
+        auxiliary_sums=_join_columns([part.auxiliary_sums for part in parts], lengths),
         metrics=_join_columns([part.metrics for part in parts], lengths),
     )
 

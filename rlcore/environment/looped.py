@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.contracts.auxiliary_info import AuxiliaryInfo, LaneAuxiliaryInfo
 from rlcore.contracts.interpreters import ActionInterpreter, LaneActionInterpreter, LaneStateInterpreter, StateInterpreter
 from rlcore.contracts.reward import LaneReward, Reward, WeightedReward
 from rlcore.contracts.simulator import LaneSimulator, LaneStep, Simulator
 from rlcore.contracts.status import EpisodeStatus, LaneStatus
 from rlcore.environment.lane_samples import one_lane, stack_samples
-from rlcore.environment.parts import EnvironmentParts
+from rlcore.environment.parts import EnvironmentParts, SpaceChecks
 from rlcore.environment.space_checks import check_one
 from rlcore.foundation.errors import ConfigError, ContractError
+
+AtMaxSteps = Literal["fail", "truncate"]
 
 
 @dataclass(slots=True)
@@ -59,13 +62,19 @@ class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, ND
     Args:
         simulator_fn: makes a simulator from an initial state; a class, or a function that worker processes can import.
         max_steps: the largest number of steps that an episode can take.
+        at_max_steps: what happens to an episode that has not ended by then: it is an error, or the episode is truncated.
     """
 
-    def __init__(self, simulator_fn: Callable[[Any], Simulator[Any, Any, Any]], max_steps: int) -> None:
+    def __init__(
+        self, simulator_fn: Callable[[Any], Simulator[Any, Any, Any]], max_steps: int, at_max_steps: AtMaxSteps = "fail"
+    ) -> None:
         if max_steps < 1:
             raise ConfigError(f"max_steps must be at least 1, was {max_steps}")
+        if at_max_steps not in ("fail", "truncate"):
+            raise ConfigError(f"at_max_steps must be fail or truncate, was {at_max_steps!r}")
         self._simulator_fn = simulator_fn
         self._max_steps = max_steps
+        self._is_cut = at_max_steps == "truncate"
 
     @property
     def max_steps(self) -> int:
@@ -91,6 +100,8 @@ class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, ND
             episode.simulator.step(command[lane])
             episode.state = episode.simulator.get_state()
             terminated[lane], truncated[lane] = episode.simulator.done(), episode.simulator.truncated()
+            if self._is_cut and episode.status.step >= self._max_steps and not terminated[lane]:
+                truncated[lane] = True
             episode.status.is_done = bool(terminated[lane] or truncated[lane])
             outcomes[lane] = episode.simulator.outcome()
         after = LoopedState(state.episode, state.step + 1)
@@ -105,8 +116,9 @@ class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, ND
 class LoopedObservation(LaneStateInterpreter[LoopedView]):
     """A one-episode ``StateInterpreter`` asked lane by lane."""
 
-    def __init__(self, interpreter: StateInterpreter[Any]) -> None:
+    def __init__(self, interpreter: StateInterpreter[Any], space_checks: SpaceChecks = "all_episodes") -> None:
         self._interpreter = interpreter
+        self._checks_all = space_checks == "all_episodes"
         self._space = interpreter.observation_space
 
     @property
@@ -115,9 +127,10 @@ class LoopedObservation(LaneStateInterpreter[LoopedView]):
 
     def interpret(self, view: LoopedView, status: LaneStatus) -> Any:
         observations = []
-        for state, own in zip(view.state, view.status, strict=True):
+        for state, own, visit in zip(view.state, view.status, status.visit, strict=True):
             observation = self._interpreter.interpret(state, own)
-            check_one(self._space, observation, "observation")
+            if self._checks_all or visit == 0:  # one by one: stacking could carry a value over into the type of its space
+                check_one(self._space, observation, "observation")
             _write(own.observations, own.step, observation)
             observations.append(observation)
         return stack_samples(self._space, observations)
@@ -142,6 +155,15 @@ class LoopedAction(LaneActionInterpreter[LoopedView, NDArray[np.object_]]):
             commands.append(self._interpreter.interpret(state, chosen, own))
         return _objects(commands)
 
+    def mask(self, view: LoopedView, status: LaneStatus) -> NDArray[np.bool_] | None:
+        masks = [self._interpreter.mask(state, own) for state, own in zip(view.state, view.status, strict=True)]
+        present = [mask for mask in masks if mask is not None]
+        if not present:
+            return None
+        if len(present) < len(masks):
+            raise ContractError("mask of an action interpreter must always be an array or always None, was both")
+        return np.stack(present)
+
 
 class LoopedReward(LaneReward[LoopedOutcome]):
     """A one-episode ``Reward`` asked lane by lane."""
@@ -152,6 +174,21 @@ class LoopedReward(LaneReward[LoopedOutcome]):
     def reward(self, outcome: LoopedOutcome, status: LaneStatus) -> NDArray[np.float64]:
         pairs = zip(outcome.outcome, outcome.status, strict=True)
         return np.array([self._reward.reward(one, own) for one, own in pairs], np.float64)
+
+
+class LoopedAuxiliary(LaneAuxiliaryInfo[LoopedView]):
+    """A one-episode ``AuxiliaryInfo`` asked lane by lane."""
+
+    def __init__(self, auxiliary: AuxiliaryInfo[Any]) -> None:
+        self._auxiliary = auxiliary
+
+    def collect(self, view: LoopedView, status: LaneStatus) -> dict[str, NDArray[Any]]:
+        collected = [dict(self._auxiliary.collect(state, own)) for state, own in zip(view.state, view.status, strict=True)]
+        names = list(collected[0])
+        for one in collected:
+            if list(one) != names:
+                raise ContractError(f"auxiliary information must have the same names at every step, had {names} and {list(one)}")
+        return {name: _array([one[name] for one in collected]) for name in names}
 
 
 @dataclass(frozen=True)  # no slots: a dataclass with slots loses the zero-argument super()
@@ -172,20 +209,36 @@ def looped_parts(
     reward: Reward[Any] | Mapping[str, tuple[Reward[Any], float]],
     *,
     max_steps: int,
+    at_max_steps: AtMaxSteps = "fail",
+    auxiliary: AuxiliaryInfo[Any] | None = None,
+    space_checks: SpaceChecks = "all_episodes",
 ) -> EnvironmentParts:
     """Return lane parts made of one-episode parts.
 
     Args:
         reward: one reward (its component is called "reward"), or name → (reward, weight).
-        max_steps: the largest number of steps that an episode can take; an episode that goes on is an error.
+        max_steps: the largest number of steps that an episode can take.
+        at_max_steps: what happens to an episode that goes on: "fail" makes it an error; "truncate" cuts it, so that its value
+            goes on beyond the last state, as tasks that never end need it.
+        auxiliary: what else is worth knowing after each step.
+        space_checks: see ``EnvironmentParts``.
     """
     terms = reward if isinstance(reward, Mapping) else {"reward": (reward, 1.0)}
     return EnvironmentParts(
-        LoopedLanes(simulator_fn, max_steps),
-        LoopedObservation(state_interpreter),
+        LoopedLanes(simulator_fn, max_steps, at_max_steps),
+        LoopedObservation(state_interpreter, space_checks),
         LoopedAction(action_interpreter),
         LoopedWeightedReward({name: (LoopedReward(term), weight) for name, (term, weight) in terms.items()}),
+        None if auxiliary is None else LoopedAuxiliary(auxiliary),
+        space_checks,
     )
+
+
+def _array(values: list[Any]) -> NDArray[Any]:
+    """Return numbers and arrays of one shape as an array (lanes, …); anything else as objects."""
+    arrays = [np.asarray(value) for value in values]
+    is_plain = all(array.dtype.kind in "fiub" and array.shape == arrays[0].shape for array in arrays)
+    return np.stack(arrays) if is_plain else _objects(values)
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

@@ -33,9 +33,11 @@ class Rollout:
     truncated: NDArray[np.bool_]
     is_alive: NDArray[np.bool_]  # the lane really took this step
     mask: NDArray[np.bool_] | None  # possible actions
+    next_mask: NDArray[np.bool_] | None  # possible actions after the step; all, where the episode terminated
     log_prob: NDArray[np.float32] | None
     value: NDArray[np.float32] | None
     internal_state: Any  # the policy's, before the decision; None: it remembers nothing
+    auxiliary: dict[str, NDArray[Any]]  # after the step; empty where the task has none
 
     @property
     def num_steps(self) -> int:
@@ -74,22 +76,22 @@ class Episodes:
     episode_return: NDArray[np.float64]  # (episodes,)
     component_sums: dict[str, NDArray[np.float64]]  # unweighted sums, each (episodes,)
     is_truncated: NDArray[np.bool_]  # (episodes,) cut from outside, not ended by the task's own rules
+    auxiliary_sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # of those that are numbers, each (episodes,)
     metrics: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # each (episodes,)
 
 
-def decide(policy: Policy, parts: EnvironmentParts, lanes: Lanes, internal_state: Any, passage: Passage) -> tuple[Decision, Any]:
-    """Ask the policy, always for ``passage.num_lanes`` rows. Returns the decision of the lanes, and their mask."""
+def decide(policy: Policy, lanes: Lanes, internal_state: Any, passage: Passage) -> Decision:
+    """Ask the policy, always for ``passage.num_lanes`` rows. Returns the decision of the lanes."""
     count = len(lanes.status.step)
-    mask = parts.action_interpreter.mask(lanes.view, lanes.status)
     status = lanes.status
     randomness = passage.streams.lanes(passage.phase, status.seed_id, status.visit, status.step)
-    asked = pad_lanes((lanes.reference, internal_state, mask, randomness), passage.num_lanes)
+    asked = pad_lanes((lanes.reference, internal_state, lanes.mask, randomness), passage.num_lanes)
     decision = policy.decide(*asked)
     if num_lanes(decision.action) != passage.num_lanes:
         raise ContractError(
             f"a decision must have the {passage.num_lanes} rows that it was asked for, had {num_lanes(decision.action)}"
         )
-    return (decision if count == passage.num_lanes else take_lanes(decision, slice(0, count))), mask
+    return decision if count == passage.num_lanes else take_lanes(decision, slice(0, count))
 
 
 class _Table:
@@ -118,7 +120,7 @@ def run_episodes(
     visit: NDArray[np.int64],
     passage: Passage,
     recorders: tuple[StepRecorder, ...] = (),
-    keep: Callable[[Lanes, Any, Decision, Any, Lanes, Transition], Any] | None = None,
+    keep: Callable[[Lanes, Any, Decision, Lanes, Transition], Any] | None = None,
 ) -> Episodes:
     """Run one whole episode for each entry of ``seed_id`` (a seed may stand there several times).
 
@@ -140,15 +142,15 @@ def run_episodes(
         )
         if lanes is None:
             break
-        decision, mask = decide(policy, parts, lanes, internal, passage)
+        decision = decide(policy, lanes, internal, passage)
         before = lanes
         lanes, transition = advance(parts, before, decision.action)
-        _check_length(lanes, steps_room)
+        check_length(lanes, steps_room)
         for recorder in recorders:
             recorder.record(lanes, transition)
         _add_up(result, position, transition)
         if keep is not None:
-            table.write(before.status.step, position, keep(before, internal, decision, mask, lanes, transition))
+            table.write(before.status.step, position, keep(before, internal, decision, lanes, transition))
         internal = decision.internal_state
         if lanes.status.is_done.any():
             lanes, internal, position = _retire(parts, result, lanes, transition, internal, position)
@@ -158,10 +160,9 @@ def run_episodes(
     return result
 
 
-def keep_transitions(
-    before: Lanes, internal: Any, decision: Decision, mask: Any, after: Lanes, transition: Transition
-) -> Rollout:
+def keep_transitions(before: Lanes, internal: Any, decision: Decision, after: Lanes, transition: Transition) -> Rollout:
     """Keep what a learning rule needs of one step: one row of a Rollout."""
+    next_mask = None if after.mask is None else after.mask | transition.terminated[:, None]
     return Rollout(
         seed_id=before.status.seed_id,
         reference=before.reference,
@@ -172,10 +173,12 @@ def keep_transitions(
         terminated=transition.terminated,
         truncated=transition.truncated,
         is_alive=np.ones(len(before.status.step), bool),
-        mask=mask,
+        mask=before.mask,
+        next_mask=next_mask,
         log_prob=decision.log_prob,
         value=decision.value,
         internal_state=internal,
+        auxiliary=transition.auxiliary,
     )
 
 
@@ -203,7 +206,8 @@ def _fill(
     return lanes, internal, position, started + max(room, 0)
 
 
-def _check_length(lanes: Lanes, max_steps: int) -> None:
+def check_length(lanes: Lanes, max_steps: int) -> None:
+    """Refuse an episode that goes on beyond the length that its simulator states."""
     is_too_long = (lanes.status.step >= max_steps) & ~lanes.status.is_done
     if is_too_long.any():
         seed_id = lanes.status.seed_id[is_too_long][0]
@@ -218,6 +222,13 @@ def _add_up(result: Episodes, position: NDArray[np.int64], transition: Transitio
     result.episode_return[position] += transition.reward
     for name, value in transition.components.items():
         result.component_sums.setdefault(name, np.zeros(len(result.num_steps)))[position] += value
+    for name, value in auxiliary_numbers(transition).items():
+        result.auxiliary_sums.setdefault(name, np.zeros(len(result.num_steps)))[position] += value
+
+
+def auxiliary_numbers(transition: Transition) -> dict[str, NDArray[Any]]:
+    """Return the auxiliary information that can be added up: one number or truth value for each lane."""
+    return {name: value for name, value in transition.auxiliary.items() if value.ndim == 1 and value.dtype.kind in "fiub"}
 
 
 def _retire(

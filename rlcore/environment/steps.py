@@ -14,7 +14,7 @@ from rlcore.contracts.seeds import SeedSet
 from rlcore.environment.engine import Lanes, Transition, advance, begin
 from rlcore.environment.episode_jobs import merge_episodes
 from rlcore.environment.parts import EnvironmentParts
-from rlcore.environment.rollout import Episodes, Passage, Rollout, decide, keep_transitions
+from rlcore.environment.rollout import Episodes, Passage, Rollout, auxiliary_numbers, check_length, decide, keep_transitions
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.lanes import concat_lanes, map_lanes, num_lanes, stack_steps, take_lanes
 
@@ -32,6 +32,7 @@ class RunningLanes:
     actions: tuple[Any, ...]  # of the last steps, each (lanes, …): as many as the oldest episode has taken
     episode_return: NDArray[np.float64]  # (lanes,) so far
     component_sums: dict[str, NDArray[np.float64]]  # unweighted, each (lanes,), so far
+    auxiliary_sums: dict[str, NDArray[np.float64]]  # of those that are numbers, each (lanes,), so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def start_lanes(
     lanes = begin(parts, seeds.take(seed_id), seed_id, visit)
     internal = policy.initial_internal_state(count)
     sums = {name: np.zeros(count) for name in parts.reward.weights}
-    return RunningLanes(lanes, internal, first_position + count, (), np.zeros(count), sums)
+    return RunningLanes(lanes, internal, first_position + count, (), np.zeros(count), sums, {})
 
 
 def run_steps(
@@ -73,9 +74,10 @@ def run_steps(
     finished: list[tuple[Episodes, NDArray[np.int64], NDArray[np.int64]]] = []
     for _ in range(num_steps):
         before, internal = running.lanes, running.internal_state
-        decision, mask = decide(policy, parts, before, internal, passage)
+        decision = decide(policy, before, internal, passage)
         after, transition = advance(parts, before, decision.action)
-        rows.append(keep_transitions(before, internal, decision, mask, after, transition))
+        check_length(after, parts.simulator.max_steps)
+        rows.append(keep_transitions(before, internal, decision, after, transition))
         running = _moved(running, after, decision.internal_state, decision.action, transition)
         if after.status.is_done.any():
             finished.append(_finished(parts, running, transition))
@@ -92,9 +94,10 @@ def run_steps(
 
 def _moved(running: RunningLanes, after: Lanes, internal: Any, action: Any, transition: Transition) -> RunningLanes:
     sums = {name: running.component_sums[name] + value for name, value in transition.components.items()}
+    auxiliary = {name: running.auxiliary_sums.get(name, 0.0) + value for name, value in auxiliary_numbers(transition).items()}
     total = running.episode_return + transition.reward
     actions = (*running.actions, action)[-int(after.status.step.max()) :]
-    return RunningLanes(after, internal, running.next_position, actions, total, sums)
+    return RunningLanes(after, internal, running.next_position, actions, total, sums, auxiliary)
 
 
 def _finished(
@@ -108,6 +111,7 @@ def _finished(
         episode_return=running.episode_return[is_done],
         component_sums=take_lanes(running.component_sums, is_done),
         is_truncated=(transition.truncated & ~transition.terminated)[is_done],
+        auxiliary_sums=take_lanes(running.auxiliary_sums, is_done),
         metrics=dict(parts.simulator.metrics(lanes.state)),
     )
     return episodes, lanes.status.seed_id, lanes.status.visit
@@ -134,6 +138,7 @@ def _refilled(
         running.actions,
         np.where(is_done, 0.0, running.episode_return),
         {name: np.where(is_done, 0.0, value) for name, value in running.component_sums.items()},
+        {name: np.where(is_done, 0.0, value) for name, value in running.auxiliary_sums.items()},
     )
 
 
@@ -149,6 +154,7 @@ def freeze_lanes(running: RunningLanes) -> dict[str, Any]:
         "actions": stack_steps(list(running.actions)) if running.actions else None,  # (steps, lanes, …), aligned at the last step
         "episode_return": running.episode_return,
         "component_sums": dict(running.component_sums),
+        "auxiliary_sums": dict(running.auxiliary_sums),
     }
 
 
@@ -170,4 +176,5 @@ def thaw_lanes(parts: EnvironmentParts, seeds: SeedSet[Any], frozen: Mapping[str
         log,
         frozen["episode_return"],
         dict(frozen["component_sums"]),
+        dict(frozen["auxiliary_sums"]),
     )

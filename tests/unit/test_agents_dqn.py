@@ -34,9 +34,11 @@ def counted_rollout(first: int, lengths: list[int], ending: str) -> Rollout:
         truncated=is_last & (ending == "truncated"),
         is_alive=alive,
         mask=None,
+        next_mask=None,
         log_prob=None,
         value=None,
         internal_state=None,
+        auxiliary={},
     )
 
 

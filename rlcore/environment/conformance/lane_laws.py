@@ -80,7 +80,7 @@ def check_finished_lanes_frozen(
     finished: list[tuple[Lanes, Lanes, Any]] = []  # (lanes, copy, metrics)
     for _ in range(parts.simulator.max_steps):
         kept = map_lanes(np.copy, lanes)
-        decision, _mask = decide(policy, parts, lanes, None, passage)
+        decision = decide(policy, lanes, None, passage)
         after, transition = advance(parts, lanes, decision.action)
         _refuse_change(difference(kept, lanes), "the state before a step")
         for name, flags in (("terminated", transition.terminated), ("truncated", transition.truncated)):
@@ -166,13 +166,13 @@ def _play(
     lanes = begin(parts, seeds.take(ids), ids, np.zeros(1, np.int64))
     internal = policy.initial_internal_state(1)
     while not lanes.status.is_done.any() and (actions is None or len(play.actions) < len(actions)):
-        decision, mask = decide(policy, parts, lanes, internal, passage)
+        decision = decide(policy, lanes, internal, passage)
         action = decision.action if actions is None else actions[len(play.actions)]
         play.seen.append(
             {
                 "view": lanes.view,
                 "observation": parts.state_interpreter.expand(lanes.reference),
-                "mask": mask,
+                "mask": lanes.mask,
                 "decision": decision,
                 "command": parts.action_interpreter.interpret(lanes.view, action, lanes.status),
             }

@@ -45,7 +45,7 @@ def _run(parts: EnvironmentParts, seeds: SeedSet[Any], ids: Any, policy: Policy,
     _check_observation(parts, lanes)
     for _ in range(parts.simulator.max_steps):
         _check_mask(parts, lanes)
-        decision, _mask = decide(policy, parts, lanes, None, passage)
+        decision = decide(policy, lanes, None, passage)
         try:
             lanes, _transition = advance(parts, lanes, decision.action)
         except SpaceError as error:
@@ -90,7 +90,7 @@ def _check_types(space: spaces.Space[Any], value: Any, path: str) -> None:
 
 
 def _check_mask(parts: EnvironmentParts, lanes: Lanes) -> None:
-    mask = parts.action_interpreter.mask(lanes.view, lanes.status)
+    mask = lanes.mask
     if mask is None:
         return
     space = parts.action_interpreter.action_space
