@@ -9,7 +9,7 @@ export DO_NOT_TRACK := true
 export MLFLOW_DISABLE_TELEMETRY := true
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
-.PHONY: setup demo test check format test-learning bench pictures clean
+.PHONY: setup demo test check format test-learning chaos bench pictures clean
 
 setup: $(STAMP)
 
@@ -24,14 +24,14 @@ demo: setup
 	$(BIN)/fillwright run demo
 
 test: setup
-	$(BIN)/python -m pytest -m 'not learning and not long' -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m 'not learning and not long and not chaos' -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/unit tests/architecture -m 'not learning and not long' -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/unit tests/architecture -m 'not learning and not long and not chaos' -n 2 --dist loadfile
 
 format: setup
 	$(BIN)/ruff format .
@@ -39,6 +39,9 @@ format: setup
 
 test-learning: setup
 	$(BIN)/python -m pytest -m learning
+
+chaos: setup
+	$(BIN)/python -m pytest -m chaos -s tests/chaos
 
 bench: setup
 	$(BIN)/fillwright bench

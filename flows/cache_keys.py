@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import Any
 
 from flows.home import Home
-from flows.references import FoldReference, MarketReference, TrainingReference
+from flows.references import ExecutionFold, Fold, MarketReference, TaskFold, TrainingReference
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.plugins import plugin_fingerprint
 from rlcore.foundation.fingerprints import fingerprint_of
@@ -48,24 +48,38 @@ class CacheKeys:
     def seed_sets(self, market: MarketReference) -> str:
         return self._key("seed-sets", self.experiment.digest("data"), market.fingerprint, str(self.as_of))
 
-    def training(self, seed: int, fold: FoldReference, market: MarketReference) -> str:
-        """Seed and fold's orders are in it: two trainings that differ in them alone must not run as one."""
+    def training(self, seed: int, fold: Fold) -> str:
+        """Seed and fold are in it: two trainings that differ in them alone must not run as one. What judges is not."""
         fields = self.experiment.digest("training", "budget")
-        orders = [fold.fold, fold.train.fingerprint, fold.validation.fingerprint]
-        return self._key("training", fields, seed, market.fingerprint, orders)
+        learnt_from = {name: value for name, value in fold.fingerprints.items() if name != "test_fingerprint"}
+        return self._key("training", fields, seed, fold.fold, learnt_from, self._data_of(fold, but="task.seeds.test."))
 
-    def validation(self, training: TrainingReference, fold: FoldReference) -> str:
-        fields = self.experiment.digest("training", "evaluation")
-        return self._key("validation", fields, training.path.name, training.fingerprint, fold.validation.fingerprint)
+    def validation(self, training: TrainingReference, fold: Fold) -> str:
+        validated = fold.fingerprints["validation_fingerprint"]
+        return self._key("validation", self._judged, training.path.name, training.fingerprint, validated)
 
-    def backtest(self, trainings: Sequence[TrainingReference], fold: FoldReference) -> str:
-        fields = self.experiment.digest("training", "evaluation")
+    def test(self, training: TrainingReference, fold: TaskFold) -> str:
+        tested = [fold.fingerprints["test_fingerprint"], self._data_of(fold)]
+        return self._key("test", self._judged, training.path.name, training.fingerprint, tested)
+
+    def backtest(self, trainings: Sequence[TrainingReference], fold: ExecutionFold) -> str:
         policies = [[training.seed, training.fingerprint] for training in trainings]
-        return self._key("backtest", fields, policies, fold.fold, fold.test.fingerprint)
+        return self._key("backtest", self._judged, policies, fold.fold, fold.fingerprints["test_fingerprint"])
 
     def run(self, until: str) -> str:
         """Of a whole run: a killed one goes on when this is the same."""
         return self._key("run", self.experiment.digest(), str(self.as_of), until)
+
+    @property
+    def _judged(self) -> str:
+        return self.experiment.digest("training", "evaluation")
+
+    def _data_of(self, fold: Fold, but: str | None = None) -> dict[str, Any]:
+        """Return the fields that say which episodes there are, but for those whose keys begin with ``but``."""
+        if not isinstance(fold, TaskFold):
+            return {}  # orders are known by their content; a lazily loaded seed set may only know its name and length
+        data = self.experiment.fields("data")
+        return {key: value for key, value in data.items() if but is None or not key.startswith(but)}
 
     def _key(self, *parts: Any) -> str:
         source = [code_fingerprint(), plugin_fingerprint(self.experiment.plugins)]

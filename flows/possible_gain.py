@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flows.references import FoldReference, MarketReference
-from flows.seed_set_files import load_split
+from flows.fold_contents import open_orders
+from flows.references import ExecutionFold
 from rlcore.config.build import build_parts
-from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.execution.actions import CategoricalFractions
 from rlcore.execution.baselines import Baseline
@@ -20,9 +20,9 @@ from rlcore.execution.simulator import FastSimulator
 from rlcore.market.store import MarketStore
 
 
-def possible_gain(experiment: ExperimentSpec, market: MarketReference, folds: Sequence[FoldReference]) -> list[OrdersValue]:
+def possible_gain(experiment: ExecutionExperiment, folds: Sequence[ExecutionFold]) -> list[OrdersValue]:
     """Return V* and TWAP's value per side by backward induction, or nothing where there is no such answer."""
-    store = MarketStore.open(market.path)
+    store = MarketStore.open(folds[0].market.path)
     if store.signal is None:
         return []
     parts = build_parts(experiment, store)
@@ -30,7 +30,8 @@ def possible_gain(experiment: ExperimentSpec, market: MarketReference, folds: Se
     if not (isinstance(simulator, FastSimulator) and isinstance(actions, CategoricalFractions)):
         return []
     try:
-        return value_orders(simulator, _together([load_split(market, fold).test for fold in folds]), actions.fractions)
+        orders = _together([open_orders(experiment, fold).test for fold in folds])
+        return value_orders(simulator, orders, actions.fractions)
     except NoExactValueError:  # a cap that could bind, fills at another price than the close: no closed answer
         return []
 

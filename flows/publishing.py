@@ -13,6 +13,7 @@ from flows.results import Results
 from flows.servers import MLFLOW_PORT, serving_now
 from flows.stages import Stages
 from flows.tracking.promotion import Candidate, shipped_policy, unmet_rules
+from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.execution.backtest import BacktestResult, summary_frame
 from rlcore.execution.comparison import Comparison
 from rlcore.execution.dynamic_program import OrdersValue
@@ -27,27 +28,27 @@ _COLUMNS = {
 }
 
 
-def publish(stages: Stages, results: Results, possible: Sequence[OrdersValue]) -> None:
+def publish(stages: Stages, experiment: ExecutionExperiment, results: Results, possible: Sequence[OrdersValue]) -> None:
     """Write the report, show the results, and close the tracking runs."""
     run, tracking = stages.run, stages.tracking
     tags = {"reused_tasks": ", ".join(stages.reused) or "none"}
     artifacts: list[tuple[Path, str]] = []
     for (seed, fold), figures in results.of_training.items():
-        tracking.backtested(seed, fold, figures)
+        tracking.judged(seed, fold, figures)
     if results.backtest is not None:
-        report = _report(stages, results.backtest, possible)
+        report = _report(stages, experiment, results.backtest, possible)
         artifacts.append((report.path.parent, "report"))
-        unmet = unmet_rules(shipped_policy(), _candidate(stages, results.backtest, report.comparisons))
+        unmet = unmet_rules(shipped_policy(), _candidate(experiment, results.backtest, report.comparisons))
         tags["promotion"] = "; ".join(unmet) or "eligible"
         run.update(report=report.path, message=report.summary.headline)
         _show_backtest(results.backtest, report, unmet)
     run.update(figures=results.figures, mlflow_run=tracking.run_id)
     tracking.finish(results.figures, tags, artifacts)
-    _show_link(stages)
+    show_tracking_link(stages)
 
 
-def _report(stages: Stages, backtest: BacktestResult, possible: Sequence[OrdersValue]) -> Report:
-    experiment, run = stages.experiment, stages.run.record
+def _report(stages: Stages, experiment: ExecutionExperiment, backtest: BacktestResult, possible: Sequence[OrdersValue]) -> Report:
+    run = stages.run.record
     provenance = {
         "Experiment": f"{experiment.name} (data {experiment.digest('data')}, training {experiment.digest('training', 'budget')})",
         "Run": run.run,
@@ -66,14 +67,14 @@ def _report(stages: Stages, backtest: BacktestResult, possible: Sequence[OrdersV
     )
 
 
-def _candidate(stages: Stages, backtest: BacktestResult, comparisons: Sequence[Comparison]) -> Candidate:
-    reference = stages.experiment.evaluation.reference
+def _candidate(experiment: ExecutionExperiment, backtest: BacktestResult, comparisons: Sequence[Comparison]) -> Candidate:
+    reference = experiment.evaluation.reference
     verdicts: dict[str, str] = {
         one.metric: one.verdict
         for one in comparisons
         if (one.baseline, one.side, one.weighting, one.training_seed) == (reference, "all", "equal", None)
     }
-    return Candidate(num_seeds=len(stages.experiment.seeds), num_test_days=backtest.facts["num_days"], verdicts=verdicts)
+    return Candidate(num_seeds=len(experiment.seeds), num_test_days=backtest.facts["num_days"], verdicts=verdicts)
 
 
 def _show_backtest(backtest: BacktestResult, report: Report, unmet: Sequence[str]) -> None:
@@ -98,7 +99,8 @@ def _show_backtest(backtest: BacktestResult, report: Report, unmet: Sequence[str
     show_table("backtest-table", rows, "Means over all test orders, in bps")
 
 
-def _show_link(stages: Stages) -> None:
+def show_tracking_link(stages: Stages) -> None:
+    """Show in Prefect where the run lies in MLflow."""
     page = stages.tracking.page
     if page is not None:
         servers = serving_now(stages.workspace.home)

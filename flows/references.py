@@ -56,6 +56,38 @@ class FoldReference(BaseModel):
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
 
+class ExecutionFold(BaseModel):
+    """What a training in order execution stands on: a market, and the orders of one fold on it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    market: MarketReference
+    orders: FoldReference
+
+    @property
+    def fold(self) -> int:
+        return self.orders.fold
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Return what the contents go by in tracking."""
+        splits = {f"{name}_fingerprint": part.fingerprint for name, part in self.orders.splits.items()}
+        return {"market_fingerprint": self.market.fingerprint, **splits}
+
+
+class TaskFold(BaseModel):
+    """What a training on a task of one's own stands on. The experiment says it all, and there is one fold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fold: int = 0
+    fingerprints: dict[str, str]
+    """Of the seed sets: ``train_fingerprint`` and so on."""
+
+
+Fold = ExecutionFold | TaskFold
+
+
 class SeedSetsReference(Reference):
     """The folder of the seed sets of all folds."""
 
@@ -97,7 +129,15 @@ class TrainingReference(Reference):
 
 
 class ValidationReference(Reference):
-    """The episode table of the validation orders, as parquet, and its figures."""
+    """The episode table of the validation seeds, as parquet, and its figures."""
+
+    seed: int
+    fold: int
+    figures: dict[str, float]
+
+
+class TestReference(Reference):
+    """The episode table of the test seeds of a task of one's own, as parquet, and its figures."""
 
     seed: int
     fold: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from flows.figures import telling
 from flows.pooled_backtest import pool_folds
 from flows.references import BacktestReference, TrainingReference, ValidationReference
 from flows.seed_spread import agent_figures, baseline_figures, mean_over_folds, spread_over_seeds
@@ -31,8 +32,8 @@ def gather(
     seeds = list(dict.fromkeys(training.seed for training in trainings))
     of_seed: dict[int, dict[str, float]] = {}
     for seed in seeds:
-        trained = [last_figures(training.path) for training in trainings if training.seed == seed]
-        validated = [_prefixed("best_validation", one.figures) for one in validations if one.seed == seed]
+        trained = [last_figures(training.path, telling) for training in trainings if training.seed == seed]
+        validated = [prefixed("best_validation", one.figures) for one in validations if one.seed == seed]
         of_seed[seed] = mean_over_folds(trained) | mean_over_folds(validated)
     if not backtests:
         return Results(spread_over_seeds(list(of_seed.values())), {}, None)
@@ -49,5 +50,6 @@ def gather(
     )
 
 
-def _prefixed(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
+def prefixed(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures under ``<prefix>/``."""
     return {f"{prefix}/{name}": value for name, value in figures.items()}

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from flows.home import Home
+from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.loading import parse_experiment
 from rlcore.foundation.atomic_files import write_atomically
@@ -38,6 +39,12 @@ class Workspace(BaseModel):
     def load_experiment(self) -> ExperimentSpec:
         """Read the experiment; whoever needs it often keeps it."""
         return parse_experiment(json.loads(self.experiment_path.read_text(encoding="utf-8")))
+
+    def load_execution_experiment(self) -> ExecutionExperiment:
+        """Read the experiment of a flow that executes orders."""
+        experiment = self.load_experiment()
+        assert isinstance(experiment, ExecutionExperiment)  # the flow has seen to it
+        return experiment
 
 
 def write_workspace(home: Home, run: str, experiment: ExperimentSpec, as_of: date | None) -> Workspace:

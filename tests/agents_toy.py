@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 
 from rlcore.agents.build_agent import build_agent
-from rlcore.agents.off_policy_specs import DQNSpec, ExplorationSpec
-from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.off_policy_specs import DiscreteSACSpec, DQNSpec, ExplorationSpec, PrioritySpec, SACSpec
+from rlcore.agents.on_policy_specs import A2CSpec, PPOSpec
 from rlcore.agents.specs import AgentSpec, MLPSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter
 from rlcore.environment.rollout import Rollout
@@ -110,6 +110,12 @@ def ppo_spec(**changes: Any) -> PPOSpec:
     return PPOSpec(**(fields | changes))
 
 
+def a2c_spec(**changes: Any) -> A2CSpec:
+    """Return an A2C that takes one gradient step an iteration."""
+    fields: dict[str, Any] = {"network": MLPSpec(sizes=(16, 8)), "learning_rate": 1e-2, "discount": 0.9, "batch_size": 1000}
+    return A2CSpec(**(fields | changes))
+
+
 def dqn_spec(**changes: Any) -> DQNSpec:
     """Return a DQN that learns from the first rollout on."""
     fields: dict[str, Any] = {
@@ -126,12 +132,39 @@ def dqn_spec(**changes: Any) -> DQNSpec:
     return DQNSpec(**(fields | changes))
 
 
+def _soft_fields() -> dict[str, Any]:
+    return {
+        "network": MLPSpec(sizes=(16, 8)),
+        "learning_rate": 1e-2,
+        "discount": 0.9,
+        "batch_size": 16,
+        "memory_size": 100,
+        "learn_after": 10,
+        "gradient_steps_per_transition": 0.15,
+        "target_update_rate": 0.1,
+    }
+
+
+def sac_spec(**changes: Any) -> SACSpec:
+    """Return a SAC that learns from the first rollout on."""
+    return SACSpec(**(_soft_fields() | {"critic_sizes": (12,)} | changes))
+
+
+def discrete_sac_spec(**changes: Any) -> DiscreteSACSpec:
+    """Return a discrete SAC that learns from the first rollout on."""
+    return DiscreteSACSpec(**(_soft_fields() | changes))
+
+
+PRIORITIES = PrioritySpec(exponent=0.7, initial_correction=0.4, num_gradient_steps=30)
+TWO_NUMBERS = spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32))
+
+
 def make_agent(
     spec: AgentSpec, interpreter: LaneStateInterpreter[Any] | None = None, action_space: Any = None, root: int = 3
 ) -> Any:
-    """Return an agent on the CPU; by default with observations of ``MIXED_SPACE`` and three choices."""
+    """Return an agent on the CPU; by default with observations of ``MIXED_SPACE``, and three choices or (SAC) two numbers."""
     interpreter = interpreter or GivenObservation(MIXED_SPACE)
-    action_space = action_space or spaces.Discrete(3)
+    action_space = action_space or (TWO_NUMBERS if isinstance(spec, SACSpec) else spaces.Discrete(3))
     return build_agent(spec, interpreter.observation_space, action_space, interpreter, root_seed=root, device="cpu")
 
 
@@ -201,14 +234,19 @@ def alive_count(rollout: Rollout) -> int:
 
 __all__ = [
     "MIXED_SPACE",
+    "PRIORITIES",
+    "TWO_NUMBERS",
     "GivenObservation",
     "ToyHistory",
+    "a2c_spec",
     "alive_count",
+    "discrete_sac_spec",
     "dqn_spec",
     "draw_mixed",
     "lane_randomness",
     "make_agent",
     "make_rollout",
     "ppo_spec",
+    "sac_spec",
     "shuffled",
 ]

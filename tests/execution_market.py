@@ -70,3 +70,42 @@ def random_orders(store, count, seed=0, quantity_range=(1.0, 20000.0)):
         "end_tick": end,
     }
     return OrderSet(store, **{name: column[is_known] for name, column in columns.items()})
+
+
+def planted_store(folder, instrument, days, calendar, session, *, close, volume, seed=0):
+    """Build a store of one instrument's one-minute bars: noise, but for what is planted on each day.
+
+    Args:
+        session: (timezone, (start, end), …), the pieces of a day.
+        close: of the first bar.
+        volume: of the first bar, and of the first half hour.
+    """
+    rng = np.random.default_rng(seed)
+    zone, *pieces = session
+    frames = []
+    for day in days:
+        times = pd.DatetimeIndex(
+            [
+                moment
+                for start, end in pieces
+                for moment in pd.date_range(f"{day} {start}", f"{day} {end}", freq="1min", inclusive="left", tz=zone)
+            ]
+        )
+        count = len(times)
+        closes = close * np.exp(np.append(0.0, np.cumsum(rng.normal(0, 5e-4, count - 1))))
+        opening = np.append(closes[0], closes[:-1])
+        first, half_hour = volume
+        volumes = rng.integers(1, half_hour // 40, count).astype(float)
+        volumes[0] = first
+        volumes[1] += half_hour - volumes[:30].sum()
+        columns = {
+            "open": opening,
+            "high": np.maximum(opening, closes),
+            "low": np.minimum(opening, closes),
+            "close": closes,
+            "volume": volumes,
+        }
+        frames.append(pd.DataFrame({"datetime": times.tz_convert("UTC"), "instrument": instrument} | columns))
+    folder.mkdir(parents=True, exist_ok=True)
+    pd.concat(frames).to_parquet(folder / "bars.parquet")
+    return build_store(folder / "bars.parquet", folder / "store", calendar=calendar, tick_minutes=1)

@@ -13,11 +13,12 @@ import torch
 from gymnasium import spaces
 
 from rlcore.agents.agent import Agent
-from rlcore.contracts.interpreters import LaneActionInterpreter, LaneStateInterpreter
+from rlcore.contracts.interpreters import ActionInterpreter, LaneActionInterpreter, LaneStateInterpreter, StateInterpreter
 from rlcore.contracts.policy import Decision, Policy
-from rlcore.contracts.reward import LaneReward, WeightedReward
-from rlcore.contracts.seeds import SeedSet
-from rlcore.contracts.simulator import LaneSimulator, LaneStep
+from rlcore.contracts.reward import LaneReward, Reward, WeightedReward
+from rlcore.contracts.seeds import SeedSet, SequenceSeedSet
+from rlcore.contracts.simulator import LaneSimulator, LaneStep, Simulator
+from rlcore.environment.looped import looped_parts
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.foundation.fingerprints import fingerprint_arrays
 from rlcore.foundation.random_streams import key_seed
@@ -191,6 +192,66 @@ def toy_vessel(agent: Agent | None = None, **changes: Any) -> TrainingVessel:
     }
     seeds |= {name: settings.pop(name) for name in tuple(seeds) if name in settings}
     return TrainingVessel(walk_parts(), agent or ToyAgent(), **seeds, **settings)
+
+
+class Hover(Simulator):
+    """A task that never ends: a point drifts about, is pushed, and earns most near home. Written for one episode."""
+
+    def __init__(self, initial):
+        self.initial, self.place, self.time = float(initial), float(initial), 0
+
+    def step(self, push):
+        self.time += 1
+        wind = np.sin(37.0 * self.initial + 11.0 * self.time)
+        self.place = 0.9 * self.place + 0.5 * push + 0.3 * wind
+
+    def get_state(self):
+        return self.place
+
+    def done(self):
+        return False
+
+
+class HoverObservation(StateInterpreter):
+    observation_space = spaces.Box(-20, 20, (2,), np.float32)
+
+    def interpret(self, state, status):
+        return np.array([state, abs(state)], np.float32)
+
+
+class HoverChoice(ActionInterpreter):
+    action_space = spaces.Discrete(3)
+
+    def interpret(self, state, action, status):
+        return float(action) - 1.0
+
+
+class HoverPush(ActionInterpreter):
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def interpret(self, state, action, status):
+        return float(action[0])
+
+
+class Nearness(Reward):
+    def reward(self, outcome, status):
+        return -abs(outcome)
+
+
+HOVER_STEPS = 7
+HOVER_STARTS = [0.5, -1.0, 2.0, -2.5, 1.25]
+
+
+def hover_parts(action: ActionInterpreter | None = None) -> EnvironmentParts:
+    parts = HoverObservation(), action or HoverChoice(), Nearness()
+    return looped_parts(Hover, *parts, max_steps=HOVER_STEPS, at_max_steps="truncate")
+
+
+def hover_vessel(agent: Agent, action: ActionInterpreter | None = None, **changes: Any) -> TrainingVessel:
+    """A continuing task in steps; 5 steps of each lane an iteration, so that every iteration ends in mid-episode."""
+    settings: dict[str, Any] = {"steps_per_iteration": 30, "num_lanes": 2, "num_groups": 3, "root_seed": 7, **changes}
+    seeds = SequenceSeedSet(HOVER_STARTS), SequenceSeedSet([0.1, -0.4]), SequenceSeedSet([1.5])
+    return TrainingVessel(hover_parts(action), agent, *seeds, **settings)
 
 
 def assert_same(one: Any, other: Any, where: str = "state") -> None:

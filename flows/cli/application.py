@@ -12,7 +12,8 @@ from flows.cli import bench, config, data, doctor, init, listing, pipeline, runs
 
 application = typer.Typer(
     name="fillwright",
-    help="Train, validate and backtest order-execution policies. State lies in FILLWRIGHT_HOME (default .fillwright/). "
+    help="Train, validate and backtest policies, of order execution or of a task of one's own. "
+    "State lies in FILLWRIGHT_HOME (default .fillwright/). "
     "Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted, 143 terminated.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

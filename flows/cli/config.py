@@ -39,7 +39,7 @@ def schema(
     destination: Annotated[Path | None, typer.Option("--output", help="The file to write; default: stdout.")] = None,
     is_json: Json = False,
 ) -> None:
-    """Print the JSON schema of experiment files, for an editor that completes and checks them."""
+    """Print the JSON schema of experiment files, of both forms, for an editor that completes and checks them."""
     from rlcore.config.loading import experiment_schema
     from rlcore.foundation.atomic_files import write_atomically
     from rlcore.foundation.errors import InputError

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcore.foundation.errors import ConfigError, nearest_name
 
@@ -46,6 +46,17 @@ def load(name: str, overrides: Sequence[str] | None) -> ExperimentSpec:
     experiment = load_experiment(find_experiment(name), overrides or ())
     set_threads(experiment.runtime.threads)
     return experiment
+
+
+def open_experiment(experiment: str | dict[str, Any], overrides: Sequence[str] | None) -> ExperimentSpec:
+    """Return the experiment that a flow was given: a file, a shipped one's name, or plain data. Threads are set."""
+    from rlcore.config.loading import parse_experiment
+
+    if isinstance(experiment, str):
+        return load(experiment, overrides)
+    spec = parse_experiment(experiment)
+    set_threads(spec.runtime.threads)
+    return spec
 
 
 def set_threads(count: int) -> None:

@@ -11,6 +11,7 @@ from flows.cli.options import Json
 
 EXPERIMENT = "experiment.yaml"
 PLUGIN = "own_parts.py"
+TASK_PLUGIN = "own_task.py"
 
 _EXPERIMENT_TEXT = f"""\
 # One file is one experiment. `fillwright config check {EXPERIMENT}` holds it to the rules and says what it will cost,
@@ -72,28 +73,76 @@ seeds: [0, 1]
 """
 
 
+TASK_EXPERIMENT_TEXT = f"""\
+# One file is one experiment, here on a task of your own. `fillwright config check {EXPERIMENT}` holds it to the rules and says
+# what it will cost, `fillwright list --plugin {TASK_PLUGIN}` what may stand in it, and every key can be set (--set seeds=[0]).
+name: my-task
+
+# The task is Python: its simulator, observation, action and rewards. Nothing in it need be about trading.
+plugins: [{TASK_PLUGIN}]
+
+task:
+  kind: parts
+  simulator: {{kind: walk, wall: 10}} # each of these kinds is registered in {TASK_PLUGIN}
+  observation: {{kind: position}}
+  action: {{kind: left_or_right}}
+  # reward = sum of weight x term; every term is a metric of its own.
+  reward:
+    arrival: {{kind: arrival, weight: 1}}
+    effort: {{kind: effort, weight: 0.05}}
+  # What each episode starts from. Every validation and test seed is run exactly once.
+  seeds:
+    train: {{kind: values, initial_states: [-10, -8, -7, -5, -3, -2, -1, 1, 2, 3, 5, 7, 9, 10]}}
+    validation: {{kind: values, initial_states: [-9, -4, 6, 8]}}
+    test: {{kind: values, initial_states: [-9, -6, -4, 4, 6, 8]}}
+  max_steps: 30
+  at_max_steps: truncate # an episode may go on for ever; after 30 steps it is cut, and its value goes on
+
+agent:
+  kind: ppo # or a2c, dqn, sac, discrete_sac
+  network: {{kind: mlp, sizes: [32]}}
+  learning_rate: 3e-3
+  discount: 0.99
+  batch_size: 256
+  num_repeats: 4
+
+training:
+  iterations: 20
+  episodes_per_iteration: 64 # or steps_per_iteration, where episodes are long
+  lanes: 64
+  validate_every: 5
+
+seeds: [0, 1, 2]
+"""
+
+
 def init(
     folder: Annotated[Path, typer.Argument(help="Where the files are written; made if it is not there.")] = Path(),
+    is_task: Annotated[bool, typer.Option("--task", help="A task of one's own, which is not about trading at all.")] = False,
     is_json: Json = False,
 ) -> None:
-    """Write an experiment and a plugin with a reward and a network of one's own, to start from."""
+    """Write an experiment and a plugin with parts of one's own, to start from: a reward and a network, or a whole task."""
     from importlib import resources
 
     from flows.cli.output import print_result
     from rlcore.foundation.atomic_files import write_atomically
     from rlcore.foundation.errors import InputError
 
-    # The plugin is a module of this package, so that our own checks hold it to the contracts.
-    plugin = (resources.files("flows.cli") / "starting_parts.py").read_bytes()
-    contents = {folder / PLUGIN: plugin, folder / EXPERIMENT: _EXPERIMENT_TEXT.encode()}
-    present = [str(target) for target in contents if target.exists()]
+    # The plugins are modules of this package, so that our own checks hold them to the contracts.
+    sources = resources.files("flows.cli")
+    if is_task:
+        contents = {TASK_PLUGIN: (sources / "starting_task.py").read_bytes(), EXPERIMENT: TASK_EXPERIMENT_TEXT.encode()}
+    else:
+        contents = {PLUGIN: (sources / "starting_parts.py").read_bytes(), EXPERIMENT: _EXPERIMENT_TEXT.encode()}
+    targets = {folder / name: content for name, content in contents.items()}
+    present = [str(target) for target in targets if target.exists()]
     if present:
         raise InputError(f"files to write must not be there yet, were {', '.join(present)}: name another folder")
     try:
-        for target, content in contents.items():
+        for target, content in targets.items():
             write_atomically(target, content)
     except OSError as error:
         raise InputError(f"folder must be one that can be written, was {folder} ({error.strerror or error})") from error
-    lines = [f"wrote {target}" for target in contents]
+    lines = [f"wrote {target}" for target in targets]
     lines += ["", "next:", f"  fillwright config check {folder / EXPERIMENT}", f"  fillwright run {folder / EXPERIMENT}"]
-    print_result({"written": list(contents)}, lines, is_json)
+    print_result({"written": list(targets)}, lines, is_json)

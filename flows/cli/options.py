@@ -17,6 +17,15 @@ HomeFolder = Annotated[
     Path | None,
     typer.Option("--home", envvar="FILLWRIGHT_HOME", help="Folder for state; default .fillwright/ in the working directory."),
 ]
+FastDevRun = Annotated[
+    int | None,
+    typer.Option(
+        "--fast-dev-run",
+        metavar="N",
+        min=1,
+        help="A quick trial: N seeds of each set and N episodes (or steps of every lane) an iteration; training.fast_dev_run.",
+    ),
+]
 ExperimentFile = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a shipped one's name (see `fillwright list`).")
 ]

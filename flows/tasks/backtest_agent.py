@@ -5,9 +5,9 @@ from __future__ import annotations
 from prefect import task
 
 from flows.cache_keys import prefect_key
+from flows.fold_contents import open_orders
 from flows.possible_gain import known_bounds
-from flows.references import BacktestReference, FoldReference, MarketReference, TrainingReference
-from flows.seed_set_files import load_split
+from flows.references import BacktestReference, ExecutionFold, TrainingReference
 from flows.tasks.fit_agent import load_best_state
 from flows.workspace import Workspace
 from rlcore.config.build import build_agent, build_parts
@@ -27,17 +27,17 @@ _ROOT_OF_BASELINES = 0  # of what the random baseline draws: the same whatever s
     result_serializer="json",
 )
 def backtest_agent(
-    workspace: Workspace, market: MarketReference, fold: FoldReference, trainings: tuple[TrainingReference, ...], key: str
+    workspace: Workspace, fold: ExecutionFold, trainings: tuple[TrainingReference, ...], key: str
 ) -> BacktestReference:
     """Execute every test order exactly once with each policy, and keep the tables in the run's folder."""
-    experiment = workspace.load_experiment()
-    parts = build_parts(experiment, MarketStore.open(market.path))
+    experiment = workspace.load_execution_experiment()
+    parts = build_parts(experiment, MarketStore.open(fold.market.path))
     policies: dict[int, Policy] = {}
     for training in trainings:
         agent = build_agent(experiment, parts, training.seed)
         load_best_state(agent, training.path)
         policies[training.seed] = agent.evaluation_policy()
-    orders = load_split(market, fold).test
+    orders = open_orders(experiment, fold).test
     result = run_backtest(
         parts,
         policies,

@@ -11,20 +11,20 @@ from pydantic import ValidationError
 
 from flows.artifacts import ProgressBar
 from flows.cache_keys import prefect_key
+from flows.figures import shown_figures
+from flows.fold_contents import open_fold
 from flows.locks import claimed
 from flows.progress import tell
-from flows.references import FoldReference, MarketReference, TrainingReference
+from flows.references import Fold, TrainingReference
 from flows.run_names import child_key, training_name
-from flows.seed_set_files import load_split
 from flows.tracking.run_recorder import Tracking
 from flows.tracking.training_reporter import TrainingReporter
 from flows.workspace import Workspace
 from rlcore.agents.agent import Agent
-from rlcore.config.build import build_parts, build_trainer, build_vessel
+from rlcore.config.build import build_trainer, build_vessel
 from rlcore.foundation.atomic_files import write_atomically
-from rlcore.foundation.errors import CheckpointError, FillwrightError
+from rlcore.foundation.errors import CheckpointError, ConfigError, FillwrightError
 from rlcore.foundation.fingerprints import fingerprint_file
-from rlcore.market.store import MarketStore
 from rlcore.training.checkpoint import latest_valid_checkpoint, read_checkpoint
 
 _FINISHED = "training.json"
@@ -41,12 +41,12 @@ class RunInterruptedError(FillwrightError):
     persist_result=True,
     result_serializer="json",
 )
-def fit_agent(workspace: Workspace, market: MarketReference, fold: FoldReference, seed: int, key: str) -> TrainingReference:
+def fit_agent(workspace: Workspace, fold: Fold, seed: int, key: str) -> TrainingReference:
     """Train, or go on with a training that was cut off, and keep the policy of the best validation."""
     folder = workspace.home.trainings / key
     with claimed(folder):  # two runs that need the same training: the second waits, and finds it done
         finished = _finished(folder)
-        return finished if finished is not None else _train(workspace, market, fold, seed, folder)
+        return finished if finished is not None else _train(workspace, fold, seed, folder)
 
 
 def load_best_state(agent: Agent, folder: Path) -> None:
@@ -58,13 +58,13 @@ def load_best_state(agent: Agent, folder: Path) -> None:
     agent.load_state_dict(content["vessel"]["agent"])
 
 
-def _train(workspace: Workspace, market: MarketReference, fold: FoldReference, seed: int, folder: Path) -> TrainingReference:
+def _train(workspace: Workspace, fold: Fold, seed: int, folder: Path) -> TrainingReference:
     experiment = workspace.load_experiment()
     checkpoint = latest_valid_checkpoint(folder / "checkpoints")
     if checkpoint is None:
         shutil.rmtree(folder, ignore_errors=True)  # what a kill left before the first checkpoint
     folder.mkdir(parents=True, exist_ok=True)
-    vessel = build_vessel(experiment, build_parts(experiment, MarketStore.open(market.path)), load_split(market, fold), seed)
+    vessel = build_vessel(experiment, *open_fold(experiment, fold), seed)
     recorder = Tracking(workspace.home.root, experiment.name, workspace.run).recorder(child_key(workspace.run, seed, fold.fold))
     name = training_name(seed, fold.fold)
     bar = ProgressBar(f"training-{name}", f"Seed {seed}, fold {fold.fold}: percent done")
@@ -74,10 +74,16 @@ def _train(workspace: Workspace, market: MarketReference, fold: FoldReference, s
         bar.update(iteration, total)
         tell(f"fit-agent {name}", iteration, total, _latest(figures))
 
-    result = build_trainer(experiment, folder, [TrainingReporter(recorder, folder, watch)]).fit(vessel, checkpoint)
+    reporter = TrainingReporter(recorder, folder, shown_figures(experiment), watch)
+    result = build_trainer(experiment, vessel, folder, [reporter]).fit(vessel, checkpoint)
     if result.status == "terminated":
         raise RunInterruptedError(result.reason)
     bar.update(total, total)
+    if not (folder / "checkpoints" / "best.ckpt").exists():
+        raise ConfigError(
+            f"training must be judged at least once before it ends, {result.reason}: raise training.wall_clock_budget_seconds, "
+            "lower training.validate_every, or let training.checkpoints.monitor name a metric that there is"
+        )
     load_best_state(vessel.agent, folder)
     vessel.agent.save_policy(folder / "policy.pt")
     reference = TrainingReference(

@@ -29,7 +29,7 @@ def generate_seed_sets(workspace: Workspace, market: MarketReference, key: str) 
     """Draw or read the orders, split them, and keep every part as a file."""
     store = MarketStore.open(market.path)
     folder = workspace.home.seed_sets / key
-    experiment = workspace.load_experiment()
+    experiment = workspace.load_execution_experiment()
     splits = build_splits(experiment, build_orders(experiment, store, workspace.as_of))
     with claimed(folder):
         if not folder.exists():

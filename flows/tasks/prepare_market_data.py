@@ -23,5 +23,9 @@ def prepare_market_data(workspace: Workspace, key: str) -> MarketReference:
     """Build the store, unless it is there; nothing later than the run's as-of date is in it."""
     path = workspace.home.stores / key
     with claimed(path):
-        store = MarketStore.open(path) if path.exists() else build_market(workspace.load_experiment(), path, workspace.as_of)
+        store = (
+            MarketStore.open(path)
+            if path.exists()
+            else build_market(workspace.load_execution_experiment(), path, workspace.as_of)
+        )
     return MarketReference(path=path, fingerprint=store.fingerprint)

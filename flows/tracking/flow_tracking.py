@@ -7,7 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from flows.references import FoldReference, MarketReference, TrainingReference, ValidationReference
+from flows.figures import shown_figures
+from flows.references import Fold, TrainingReference, ValidationReference
 from flows.run_names import child_key, training_name
 from flows.tracking.run_recorder import RunRecorder, Tracking
 from flows.tracking.training_reporter import record_history
@@ -52,22 +53,20 @@ class FlowTracking:
         self._parent.artifact(self._workspace.experiment_path.with_suffix(".yaml"), "config")
         self._parent.flush()
 
-    def start_training(self, market: MarketReference, fold: FoldReference, seed: int) -> None:
+    def start_training(self, fold: Fold, seed: int) -> None:
         """Begin the child run of one training, before it trains."""
         tags = {
             **self._tags("child"),
             "seed": str(seed),
             "fold": str(fold.fold),
-            "market_fingerprint": market.fingerprint,
-            "train_fingerprint": fold.train.fingerprint,
-            "validation_fingerprint": fold.validation.fingerprint,
-            "test_fingerprint": fold.test.fingerprint,
+            **fold.fingerprints,
         }
-        self._parent.tags({"market_fingerprint": market.fingerprint})
+        self._parent.tags({name: value for name, value in fold.fingerprints.items() if name == "market_fingerprint"})
         self._parent.flush()
         child = self._child(seed, fold.fold)
         child.start(training_name(seed, fold.fold), tags, parent_key=self._workspace.run)
         child.artifact(self._workspace.experiment_path.with_suffix(".yaml"), "config")
+        child.flush()  # the training has a recorder of its own
 
     def finish_training(self, training: TrainingReference) -> None:
         """Log what a training left: by itself, by this run before a kill, or by another run that is re-used."""
@@ -78,7 +77,7 @@ class FlowTracking:
         if training.flow_run != self._workspace.run:
             tags["reused_from"] = child_key(training.flow_run, training.seed, training.fold)
         child.tags(tags)
-        record_history(child, training.path)
+        record_history(child, training.path, shown_figures(self._experiment))
         child.artifact(training.policy, "model")
         for path in {one.resolve() for one in (training.best_checkpoint, training.latest_checkpoint) if one.exists()}:
             child.artifact(path, "checkpoints")
@@ -93,8 +92,8 @@ class FlowTracking:
         child.artifact(validation.path, "tables")
         child.flush()
 
-    def backtested(self, seed: int, fold: int, figures: Mapping[str, float]) -> None:
-        """Log the backtest of one training's policy."""
+    def judged(self, seed: int, fold: int, figures: Mapping[str, float]) -> None:
+        """Log what the test seeds say of one training's policy."""
         self._child(seed, fold).metrics(0, figures)
 
     def finish(self, figures: Mapping[str, float], tags: Mapping[str, str], artifacts: Sequence[tuple[Path, str]]) -> None:

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
-from flows.figures import telling
 from flows.tracking.run_recorder import RunRecorder
 from rlcore.training.callbacks import AFTER_CHECKPOINT, Callback
 from rlcore.training.trainer import Trainer
 from rlcore.training.vessel import TrainingVessel
+
+Choose = Callable[[Mapping[str, float]], dict[str, float]]
 
 _SECONDS_BETWEEN_REPORTS = 5.0
 
@@ -24,22 +25,26 @@ class TrainingReporter(Callback):
     Args:
         recorder: of the training's run.
         folder: of the training's full history, as ``MetricsWriter`` keeps it.
+        shown: chooses the figures that are reported.
         watch: is told the finished iterations and their figures, at the same rate and at the end.
     """
 
     order: ClassVar[int] = AFTER_CHECKPOINT
 
-    def __init__(self, recorder: RunRecorder, folder: Path, watch: Callable[[int, Mapping[str, float]], None]) -> None:
+    def __init__(
+        self, recorder: RunRecorder, folder: Path, shown: Choose, watch: Callable[[int, Mapping[str, float]], None]
+    ) -> None:
         super().__init__()
         self._recorder = recorder
         self._folder = folder
+        self._shown = shown
         self._watch = watch
         self._next_report = 0.0
 
     def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
         # A kill between a checkpoint and its report leaves a gap, which nobody will run again.
         if trainer.resumed_from is not None:
-            record_history(self._recorder, self._folder)
+            record_history(self._recorder, self._folder, self._shown)
 
     def on_train_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
         self._note("train", trainer)
@@ -57,7 +62,7 @@ class TrainingReporter(Callback):
 
     def _note(self, phase: str, trainer: Trainer) -> None:
         own = {name: value for name, value in trainer.metrics.items() if name.startswith(f"{phase}/")}
-        self._recorder.metrics(trainer.iteration, telling(own))
+        self._recorder.metrics(trainer.iteration, self._shown(own))
 
     def _report(self, trainer: Trainer) -> None:
         self._recorder.tags({"last_step_at": datetime.now(UTC).isoformat(timespec="seconds")})
@@ -65,17 +70,17 @@ class TrainingReporter(Callback):
         self._watch(trainer.iteration, trainer.metrics)
 
 
-def record_history(recorder: RunRecorder, folder: Path) -> None:
+def record_history(recorder: RunRecorder, folder: Path, shown: Choose) -> None:
     """Queue the whole history of a training; the log book leaves out what it has."""
     for phase in ("train", "validation"):
         for iteration, figures in _rows(folder / f"{phase}.csv"):
-            recorder.metrics(iteration, telling(figures))
+            recorder.metrics(iteration, shown(figures))
 
 
-def last_figures(folder: Path) -> dict[str, float]:
+def last_figures(folder: Path, shown: Choose) -> dict[str, float]:
     """Return the figures of a training's last iteration."""
     rows = list(_rows(folder / "train.csv"))
-    return telling(rows[-1][1]) if rows else {}
+    return shown(rows[-1][1]) if rows else {}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, float]]]:

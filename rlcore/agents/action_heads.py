@@ -64,10 +64,8 @@ class CategoricalHead(ActionHead):
         return self.logits(features)  # type: ignore[no-any-return]  # nn.Module returns Any
 
     def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
-        cumulated = _log_probabilities(parameters, mask).double().exp().cumsum(-1)
-        threshold = torch.from_numpy(uniform).to(cumulated.device) * cumulated[:, -1:]
-        # Strictly below the total, so that a choice of probability zero is never counted up to.
-        return (cumulated <= threshold).sum(-1).cpu().numpy() + self._start
+        chosen = _invert(_log_probabilities(parameters, mask), torch.from_numpy(uniform)[:, 0])
+        return chosen.cpu().numpy() + self._start
 
     def likeliest(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
         return masked(parameters, mask, -torch.inf).argmax(-1).cpu().numpy() + self._start
@@ -80,6 +78,55 @@ class CategoricalHead(ActionHead):
         log_probabilities = _log_probabilities(parameters, mask)
         # 0 · log 0 = 0, also for the gradient.
         return -(log_probabilities.exp() * masked(log_probabilities, mask, 0.0)).sum(-1)
+
+
+class MultiCategoricalHead(ActionHead):
+    """Several choices at once, independent of each other given the observation."""
+
+    _logit: Tensor
+    _is_choice: Tensor
+
+    def __init__(self, input_size: int, space: spaces.MultiDiscrete) -> None:
+        super().__init__()
+        self._shape, self._dtype, self._start = space.shape, space.dtype, space.start
+        sizes = np.ravel(space.nvec)
+        self.num_uniforms = len(sizes)
+        self.logits = nn.Linear(input_size, int(sizes.sum()))
+        _start_near_zero(self.logits)
+        # Choices of different sizes lie side by side in (parts, greatest size); what is too much is impossible.
+        choice = np.arange(sizes.max())
+        is_choice = choice < sizes[:, None]
+        logit = np.where(is_choice, (np.cumsum(sizes) - sizes)[:, None] + choice, 0)
+        self.register_buffer("_logit", torch.from_numpy(logit), persistent=False)
+        self.register_buffer("_is_choice", torch.from_numpy(is_choice), persistent=False)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.logits(features)  # type: ignore[no-any-return]  # nn.Module returns Any
+
+    def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
+        refuse_mask(mask, "MultiDiscrete")
+        return self._actions(_invert(self._log_probabilities(parameters), torch.from_numpy(uniform)))
+
+    def likeliest(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        refuse_mask(mask, "MultiDiscrete")
+        return self._actions(self._log_probabilities(parameters).argmax(-1))
+
+    def log_prob(self, parameters: Tensor, mask: NDArray[np.bool_] | None, action: NDArray[Any]) -> Tensor:
+        index = np.reshape(action - self._start, (len(action), -1)).astype(np.int64)
+        chosen = torch.from_numpy(index).to(parameters.device)[..., None]
+        return self._log_probabilities(parameters).gather(-1, chosen).sum((-2, -1))
+
+    def entropy(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> Tensor:
+        log_probabilities = self._log_probabilities(parameters)
+        return -(log_probabilities.exp() * log_probabilities.masked_fill(~self._is_choice, 0.0)).sum((-2, -1))
+
+    def _log_probabilities(self, logits: Tensor) -> Tensor:
+        """Return (lanes, parts, greatest size)."""
+        return torch.log_softmax(logits[:, self._logit].masked_fill(~self._is_choice, -torch.inf), -1)
+
+    def _actions(self, chosen: Tensor) -> NDArray[Any]:
+        """Return actions of shape (lanes, *space.shape) for choices counted from 0, (lanes, parts)."""
+        return (chosen.cpu().numpy().reshape(len(chosen), *self._shape) + self._start).astype(self._dtype)
 
 
 class GaussianHead(ActionHead):
@@ -110,12 +157,14 @@ class GaussianHead(ActionHead):
         return torch.stack([mean, log_deviation], -1)  # (lanes, numbers, 2)
 
     def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
+        refuse_mask(mask, "Box")
         # Half a step away from 0, where the inverse is infinite.
         normal = torch.special.ndtri(torch.from_numpy(uniform + 2.0**-54))
         wide = parameters.double().cpu()
         return self._carry((wide[..., 0] + wide[..., 1].exp() * normal).numpy())
 
     def likeliest(self, parameters: Tensor, mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+        refuse_mask(mask, "Box")
         return self._carry(parameters[..., 0].double().cpu().numpy())
 
     def log_prob(self, parameters: Tensor, mask: NDArray[np.bool_] | None, action: NDArray[Any]) -> Tensor:
@@ -161,10 +210,13 @@ def head_for(input_size: int, action_space: gymnasium.Space[Any]) -> ActionHead:
     """
     if isinstance(action_space, spaces.Discrete):
         return CategoricalHead(input_size, action_space)
+    if isinstance(action_space, spaces.MultiDiscrete):
+        return MultiCategoricalHead(input_size, action_space)
     if isinstance(action_space, spaces.Box) and np.issubdtype(action_space.dtype, np.floating):
         return GaussianHead(input_size, action_space)
     raise ConfigError(
-        f"action space must be Discrete or a Box of floats, was {action_space}: write an action interpreter with such a space"
+        f"action space must be Discrete, MultiDiscrete or a Box of floats, was {action_space}: "
+        "write an action interpreter with such a space"
     )
 
 
@@ -186,6 +238,23 @@ def masked(values: Tensor, mask: NDArray[np.bool_] | None, otherwise: float) -> 
 
 def _log_probabilities(logits: Tensor, mask: NDArray[np.bool_] | None) -> Tensor:
     return torch.log_softmax(masked(logits, mask, -torch.inf), -1)
+
+
+def _invert(log_probabilities: Tensor, uniform: Tensor) -> Tensor:
+    """Return the choice, (…), at which the distribution function of (…, choices) passes ``uniform`` (…) in [0, 1)."""
+    cumulated = log_probabilities.double().exp().cumsum(-1)
+    threshold = uniform.to(cumulated.device)[..., None] * cumulated[..., -1:]
+    # Strictly below the total, so that a choice of probability zero is never counted up to.
+    return (cumulated <= threshold).sum(-1)
+
+
+def refuse_mask(mask: NDArray[np.bool_] | None, space: str) -> None:
+    """Raise where a mask comes with actions that are not one choice."""
+    if mask is not None:
+        raise ConfigError(
+            f"mask must be None for {space} actions, was an array: let the action interpreter carry impossible actions to "
+            "possible ones, or give it a Discrete space"
+        )
 
 
 def _start_near_zero(layer: nn.Linear) -> None:

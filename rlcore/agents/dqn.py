@@ -8,23 +8,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tianshou.algorithm.modelfree.dqn import DQN
-from tianshou.algorithm.modelfree.reinforce import SimpleLossTrainingStats
 from torch import Tensor, nn
 
 from rlcore.agents.action_heads import masked
 from rlcore.agents.models import ActionValues
 from rlcore.agents.off_policy_specs import DQNSpec
 from rlcore.agents.optimization import CheckedOptimizer, adam
+from rlcore.agents.replay_cadence import ReplayStats
 from rlcore.agents.replay_memory import ReplayMemory
-from rlcore.agents.tianshou_batch import rows_of
+from rlcore.agents.tianshou_batch import rows_of, weights_of
 from rlcore.agents.tianshou_policy import HeldModel
 
 
 class ReplayDQN(DQN[Any]):
     """DQN whose windows stop where episodes do, whose masks hold for the next action too, and whose copies are whole.
 
-    tianshou's copies parameters to the lagged network but no statistics, keeps its counter out of the state and knows no
-    limit of the gradient.
+    tianshou's copies parameters to the lagged network but no statistics, keeps its counter out of the state, knows no limit of
+    the gradient, and forgets the weights of prioritised replay in Huber's loss.
     """
 
     optim: CheckedOptimizer
@@ -52,13 +52,8 @@ class ReplayDQN(DQN[Any]):
         assert isinstance(module, nn.Module)
         return module
 
-    @property
-    def num_gradient_steps(self) -> int:
-        """Gradient steps so far."""
-        return int(self._iter)
-
-    @num_gradient_steps.setter
-    def num_gradient_steps(self, value: int) -> None:
+    def set_num_gradient_steps(self, value: int) -> None:
+        """Say how many steps were taken, on which it depends when the next copy is made."""
         self._iter = value
 
     def train(self, mode: bool = True) -> Self:
@@ -90,21 +85,28 @@ class ReplayDQN(DQN[Any]):
         chosen = masked(self.policy(reference), mask, -torch.inf).argmax(-1)
         return valued.gather(-1, chosen[:, None])[:, 0]  # type: ignore[no-any-return]  # policies of tianshou return Any
 
-    def _update_with_batch(self, batch: Any) -> SimpleLossTrainingStats:
+    def _update_with_batch(self, batch: Any) -> ReplayStats:  # type: ignore[override]  # own figures
         self._periodically_update_lagged_network_weights()
-        loss = self.loss(rows_of(batch))
+        rows = rows_of(batch)
+        loss, error = self.loss(rows, weights_of(batch))
         self.optim.step(loss)
-        return SimpleLossTrainingStats(loss=loss.item())
+        assert self._memory is not None  # set by _preprocess_batch in the same update
+        self._memory.draw.learned(rows, error.cpu().numpy())
+        return ReplayStats(figures={"loss": loss.item(), "gradient_norm": self.optim.gradient_norm})
 
-    def loss(self, rows: NDArray[np.int64]) -> Tensor:
-        """Return the mean (Huber or squared) error of the rows' action values against their targets."""
+    def loss(self, rows: NDArray[np.int64], weight: NDArray[np.float32] | None = None) -> tuple[Tensor, Tensor]:
+        """Return the mean (Huber or squared) error of the rows' action values, each by its weight; and value − target of each."""
         assert self._memory is not None and self._target is not None  # set by _preprocess_batch in the same update
         values = self.policy(self._memory.reference(rows))
         action = torch.from_numpy(self._memory.column("action", rows).astype(np.int64) - self._model.start).to(values.device)
         value = values.gather(-1, action[:, None])[:, 0]
         if self.huber_loss_delta is None:
-            return torch.nn.functional.mse_loss(value, self._target)
-        return torch.nn.functional.huber_loss(value, self._target, delta=self.huber_loss_delta)
+            size = torch.nn.functional.mse_loss(value, self._target, reduction="none")
+        else:
+            size = torch.nn.functional.huber_loss(value, self._target, delta=self.huber_loss_delta, reduction="none")
+        if weight is not None:
+            size = size * torch.from_numpy(weight).to(size.device)
+        return size.mean(), (value - self._target).detach()
 
     def _column(self, name: str, rows: NDArray[np.int64]) -> Tensor:
         assert self._memory is not None

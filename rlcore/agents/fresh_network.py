@@ -25,14 +25,15 @@ def build_model(
     *,
     root_seed: int,
     device: str,
+    purpose: str = "initialisation",
 ) -> Model:
     """Return a network with its heads, ready to act on ``device`` ("auto": cuda where there is one).
 
-    Parameters are drawn on the CPU, so that they are the same on every device.
+    Parameters are drawn on the CPU, so that they are the same on every device, and differ between purposes.
     """
     place = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device must be one that torch finds, was {device!r}: take 'auto' or 'cpu'")
-    with isolated_randomness(root_seed, "initialisation"):
+    with isolated_randomness(root_seed, purpose):
         model = make(network.build(observation_space), action_space)
     return model.to(place).eval()

@@ -19,11 +19,12 @@ from rlcore.agents.optimization import decayed
 from rlcore.agents.plain_state import load_module_state, module_state
 from rlcore.agents.reference_reader import reader_for
 from rlcore.agents.saved_policy import save_policy
+from rlcore.agents.soft_actor import SoftActor
 from rlcore.agents.specs import AgentSpec
 from rlcore.agents.tianshou_policy import HeldModel
 from rlcore.contracts.interpreters import LaneStateInterpreter, Reference
 
-Model = TypeVar("Model", ActorCritic, ActionValues)
+Model = TypeVar("Model", ActorCritic, ActionValues, SoftActor)
 
 
 class HeldNetwork(Generic[Model]):

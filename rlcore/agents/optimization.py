@@ -1,4 +1,4 @@
-"""Adam with a sentinel, and learning rates that fall."""
+"""Optimisers with a sentinel, and learning rates that fall."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class CheckedOptimizer(Algorithm.Optimizer):
     def __init__(self, optim: torch.optim.Optimizer, module: nn.Module, max_grad_norm: float | None = None) -> None:
         super().__init__(optim, module, max_grad_norm)
         self.gradient_norm = 0.0  # of the last step, before it was shortened
+        self._parameters = list(module.parameters())  # looking for them in the module takes longer than a small network's step
 
     def step(self, loss: Tensor, retain_graph: bool | None = None, create_graph: bool = False) -> None:
         require_finite_loss(loss)
         self._optim.zero_grad()
         loss.backward(retain_graph=retain_graph, create_graph=create_graph)  # type: ignore[no-untyped-call]  # torch
         limit = torch.inf if self._max_grad_norm is None else self._max_grad_norm
-        norm = nn.utils.clip_grad_norm_(self._module.parameters(), limit)
+        norm = nn.utils.clip_grad_norm_(self._parameters, limit)
         require_finite_gradient(norm, self._module)
         self.gradient_norm = float(norm)
         self._optim.step()
@@ -49,6 +50,11 @@ class CheckedOptimizer(Algorithm.Optimizer):
 def adam(spec: AgentSpec) -> TorchOptimizerFactory:
     """Return what makes the optimiser of a spec."""
     return TorchOptimizerFactory(torch.optim.Adam, lr=spec.learning_rate, fused=True)
+
+
+def rmsprop(spec: AgentSpec) -> TorchOptimizerFactory:
+    """Return what makes the optimiser of Mnih et al. 2016 (arXiv:1602.01783, section 4): RMSprop without momentum, α = 0.99."""
+    return TorchOptimizerFactory(torch.optim.RMSprop, lr=spec.learning_rate, alpha=0.99, eps=1e-5)
 
 
 def decayed(learning_rate: float, decay: LinearDecaySpec | None, num_iterations: int) -> float:

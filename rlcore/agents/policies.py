@@ -12,6 +12,7 @@ from rlcore.agents.action_heads import masked
 from rlcore.agents.finite_checks import require_finite_outputs
 from rlcore.agents.models import ActionValues, ActorCritic
 from rlcore.agents.reference_reader import ReferenceReader
+from rlcore.agents.uniform_actions import uniform_choice
 from rlcore.contracts.interpreters import Reference
 from rlcore.contracts.policy import Decision, Policy
 from rlcore.foundation.random_streams import LaneRandomness
@@ -70,7 +71,4 @@ class ValuePolicy(Policy):
     ) -> NDArray[np.int64]:
         uniform = randomness.uniform("exploration", 2)
         possible = np.ones((len(chosen), num_actions), bool) if mask is None else mask
-        count = possible.cumsum(-1)
-        # The k-th possible action, k uniform in 0 … count − 1.
-        random = (count <= np.floor(uniform[:, 1:] * count[:, -1:])).sum(-1)
-        return np.where(uniform[:, 0] < self._epsilon, random, chosen)
+        return np.where(uniform[:, 0] < self._epsilon, uniform_choice(possible, uniform[:, 1]), chosen)

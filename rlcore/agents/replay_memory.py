@@ -1,11 +1,13 @@
-"""What a DQN remembers: references, not observations."""
+"""What an agent remembers: references, not observations."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tianshou.data import Batch
 
 from rlcore.agents.plain_state import tree_from_tensors, tree_to_tensors
 from rlcore.agents.returns import n_step_windows
@@ -14,6 +16,49 @@ from rlcore.agents.transitions import alive_steps
 from rlcore.contracts.interpreters import Reference
 from rlcore.environment.rollout import Rollout
 from rlcore.foundation.lanes import map_lanes
+
+
+class RowDraw(ABC):
+    """Which rows of a memory a gradient step learns from. It draws from NumPy's global generator, as tianshou's buffers do."""
+
+    @abstractmethod
+    def draw(self, num_rows: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+        """Return so many rows below ``num_rows``, with replacement, and their weights in the loss (None: all count alike)."""
+
+    @abstractmethod
+    def added(self, rows: NDArray[np.int64]) -> None:
+        """Take note of new transitions at these rows."""
+
+    @abstractmethod
+    def learned(self, rows: NDArray[np.int64], error: NDArray[np.floating[Any]]) -> None:
+        """Take note of how far the estimates of these rows were off."""
+
+    @abstractmethod
+    def state_dict(self, num_rows: int) -> dict[str, Any]:
+        """Return plain data and tensors."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore."""
+
+
+class UniformDraw(RowDraw):
+    """Every row alike."""
+
+    def draw(self, num_rows: int, count: int) -> tuple[NDArray[np.int64], None]:
+        return np.random.randint(num_rows, size=count), None  # noqa: NPY002  # see RowDraw
+
+    def added(self, rows: NDArray[np.int64]) -> None:
+        """New rows are like the old ones."""
+
+    def learned(self, rows: NDArray[np.int64], error: NDArray[np.floating[Any]]) -> None:
+        """Errors change nothing."""
+
+    def state_dict(self, num_rows: int) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """There is nothing to restore."""
 
 
 class ReplayMemory(RowSource):
@@ -26,10 +71,12 @@ class ReplayMemory(RowSource):
         size: transitions that are remembered.
         discount: of the windows.
         num_return_steps: of the windows.
+        draw: which rows are learned from.
     """
 
-    def __init__(self, size: int, discount: float, num_return_steps: int) -> None:
+    def __init__(self, size: int, discount: float, num_return_steps: int, draw: RowDraw) -> None:
         super().__init__(0)
+        self.draw = draw
         self._size = size
         self._discount = discount
         self._num_return_steps = num_return_steps
@@ -52,6 +99,14 @@ class ReplayMemory(RowSource):
         map_lanes(put, self._columns, columns)
         self._next = (self._next + kept) % self._size
         self.num_rows = min(self.num_rows + kept, self._size)
+        self.draw.added(where)
+
+    def sample(self, sample_size: int | None) -> tuple[Batch, NDArray[np.int64]]:
+        """Return drawn rows; the Batch holds them as ``row`` and, where they do not count alike, ``weight``."""
+        if not sample_size:
+            return super().sample(sample_size)
+        rows, weight = self.draw.draw(self.num_rows, sample_size)
+        return (Batch(row=rows) if weight is None else Batch(row=rows, weight=weight)), rows
 
     def column(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return ``action``, ``reward_sum`` or ``bootstrap_discount`` of rows."""
@@ -60,6 +115,11 @@ class ReplayMemory(RowSource):
     def reference(self, rows: NDArray[np.int64]) -> Reference:
         """Return the references of the observations that the actions answered."""
         return map_lanes(lambda leaf: leaf[rows], self._ring()["reference"])
+
+    def mask(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Return which actions were possible at these observations; None: all are, always."""
+        mask = self._ring()["mask"]
+        return None if mask is None else mask[rows]
 
     def window_ends(self, rows: NDArray[np.int64]) -> tuple[Reference, NDArray[np.bool_] | None]:
         """Return references, and masks, of the observations after the windows of rows."""
@@ -71,7 +131,12 @@ class ReplayMemory(RowSource):
     def state_dict(self) -> dict[str, Any]:
         """Return plain data and tensors; only rows that are filled."""
         filled = None if self._columns is None else map_lanes(lambda leaf: leaf[: self.num_rows], self._columns)
-        return {"next": self._next, "num_rows": self.num_rows, "columns": tree_to_tensors(filled)}
+        return {
+            "next": self._next,
+            "num_rows": self.num_rows,
+            "columns": tree_to_tensors(filled),
+            "draw": self.draw.state_dict(self.num_rows),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore."""
@@ -84,6 +149,7 @@ class ReplayMemory(RowSource):
             return ring
 
         self._columns = None if filled is None else map_lanes(widen, filled)
+        self.draw.load_state_dict(state["draw"])
 
     def _ring(self) -> dict[str, Any]:
         if self._columns is None:
@@ -99,16 +165,10 @@ def _columns_of(rollout: Rollout, discount: float, num_return_steps: int) -> dic
     return {
         "reference": alive.rows(rollout.reference),
         "next_reference": alive.rows(rollout.next_reference),
-        "next_mask": None if rollout.mask is None else _next_mask(alive.rows(rollout.mask), boundary),
+        "mask": alive.rows(rollout.mask),
+        "next_mask": alive.rows(rollout.next_mask),
         "action": alive.rows(rollout.action),
         "reward_sum": reward_sum.astype(np.float32),
         "window": window,
         "bootstrap_discount": bootstrap_discount.astype(np.float32),
     }
-
-
-def _next_mask(mask: NDArray[np.bool_], boundary: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the masks one row later; after a boundary nobody asked what is possible, so everything is taken to be."""
-    following = np.ones_like(mask)
-    following[:-1] = np.where(boundary[:-1, None], True, mask[1:])
-    return following

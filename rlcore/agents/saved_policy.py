@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from pydantic import ValidationError
 
 from rlcore.agents.builtin_agents import register
 from rlcore.agents.models import ActionValues, ActorCritic
+from rlcore.agents.networks import Network
 from rlcore.agents.plain_state import load_module_state, module_state
 from rlcore.agents.policies import ActorPolicy, ValuePolicy
 from rlcore.agents.reference_reader import DenseReader, ReferenceReader, reader_for
+from rlcore.agents.soft_actor import SoftActor, SoftActorPolicy
 from rlcore.agents.space_encoding import decode_space, encode_space, first_leaf
 from rlcore.agents.specs import NetworkSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter, Observation
@@ -32,13 +36,22 @@ from rlcore.foundation.registry import Registry
 _FORMAT = "fillwright policy"
 _VERSION = 1
 
+ActingModel = ActorCritic | ActionValues | SoftActor
+# What makes a model of each kind that a file may hold.
+_MAKERS: dict[str, Callable[[Network, gymnasium.Space[Any]], ActingModel]] = {
+    "actor": ActorCritic,
+    "action_values": ActionValues,
+    "dueling_action_values": partial(ActionValues, head="dueling"),
+    "soft_actor": SoftActor,
+}
+
 
 def save_policy(
     path: Path,
     network: NetworkSpec,
     observation_space: gymnasium.Space[Any],
     action_space: gymnasium.Space[Any],
-    model: ActorCritic | ActionValues,
+    model: ActingModel,
     epsilon: float = 0.0,
 ) -> None:
     """Write a policy.
@@ -56,7 +69,7 @@ def save_policy(
         {
             "format": _FORMAT,
             "version": _VERSION,
-            "model_kind": "actor" if isinstance(model, ActorCritic) else "action_values",
+            "model_kind": _kind_of(model),
             "network": network.model_dump(mode="json"),
             "observation_space": encode_space(observation_space),
             "action_space": encode_space(action_space),
@@ -77,7 +90,7 @@ def load_policy(path: Path, registry: Registry | None = None, device: str = "cpu
         device: where it acts.
 
     Raises:
-        CheckpointError: for a file that is missing, damaged or of another version.
+        CheckpointError: for a file that is missing, damaged, of another version or with a model of an unknown kind.
         ConfigError: for a network whose kind is not registered.
     """
     data = _read(path)
@@ -90,9 +103,8 @@ def load_policy(path: Path, registry: Registry | None = None, device: str = "cpu
     except ValidationError as error:
         raise CheckpointError(f"network of policy {path} must fit its kind of this version, does not: {error}") from error
     observation_space, action_space = decode_space(data["observation_space"]), decode_space(data["action_space"])
-    make = ActorCritic if data["model_kind"] == "actor" else ActionValues
     with torch.random.fork_rng(devices=[]):  # fresh parameters are drawn, then replaced
-        model = make(network.build(observation_space), action_space)
+        model = _MAKERS[data["model_kind"]](network.build(observation_space), action_space)
     load_module_state(model, data["model"], f"parameters of policy {path}")
     return LoadedPolicy(model.to(device).eval(), observation_space, action_space, float(data["epsilon"]))
 
@@ -102,7 +114,7 @@ class LoadedPolicy:
 
     def __init__(
         self,
-        model: ActorCritic | ActionValues,
+        model: ActingModel,
         observation_space: gymnasium.Space[Any],
         action_space: gymnasium.Space[Any],
         epsilon: float,
@@ -154,7 +166,15 @@ class LoadedPolicy:
     def _policy(self, reader: ReferenceReader, *, is_deterministic: bool) -> Policy:
         if isinstance(self._model, ActorCritic):
             return ActorPolicy(self._model, reader, "likeliest" if is_deterministic else "drawn", 1.0)
+        if isinstance(self._model, SoftActor):
+            return SoftActorPolicy(self._model, reader, "likeliest" if is_deterministic else "drawn")
         return ValuePolicy(self._model, reader, 0.0 if is_deterministic else self._epsilon)
+
+
+def _kind_of(model: ActingModel) -> str:
+    if isinstance(model, ActionValues):
+        return "dueling_action_values" if model.head == "dueling" else "action_values"
+    return "soft_actor" if isinstance(model, SoftActor) else "actor"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -168,6 +188,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"policy {path} must be a file that save_policy wrote, was something else")
     if data["version"] != _VERSION:
         raise CheckpointError(f"policy {path} must be of version {_VERSION}, was of {data['version']}: save it with this release")
+    if data["model_kind"] not in _MAKERS:
+        raise CheckpointError(f"model of policy {path} must be one of {', '.join(_MAKERS)}, was {data['model_kind']!r}")
     return data
 
 

@@ -68,7 +68,7 @@ class AgentSpec(Spec):
     network: SerializeAsAny[NetworkSpec]
     """What turns observations into features."""
     learning_rate: Positive
-    """Step size of Adam."""
+    """Step size of the optimiser."""
     learning_rate_decay: LinearDecaySpec | None = None
     """How the learning rate falls; null: it does not."""
     discount: Annotated[float, Field(gt=0, le=1)]

@@ -34,7 +34,17 @@ def rows_of(batch: Any) -> NDArray[np.int64]:
     return batch.row  # type: ignore[no-any-return]  # Batch is untyped
 
 
+def weights_of(batch: Any) -> NDArray[np.float32] | None:
+    """Return the rows' weights in the loss, or None where they count alike."""
+    return batch.get("weight")  # type: ignore[no-any-return]  # as above
+
+
 def shuffled_rows(batch: Any, batch_size: int) -> Iterator[NDArray[np.int64]]:
     """Yield the batch's rows in random order, ``batch_size`` at a time; fewer left over go with the last."""
     for part in batch.split(batch_size, shuffle=True, merge_last=True):
         yield rows_of(part)
+
+
+def batch_of(observation: Any) -> Any:
+    """Return an observation as tianshou's collector wants it: arrays as they are, dicts of arrays as a Batch."""
+    return Batch(observation) if isinstance(observation, dict) else observation

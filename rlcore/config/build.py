@@ -7,12 +7,16 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.specs import TaskShape
+from rlcore.config.task_experiment import TaskExperiment
+from rlcore.config.task_specs import Task, TaskSeeds
 from rlcore.foundation.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlcore.agents.agent import Agent
+    from rlcore.environment.backends import EpisodeBackend
     from rlcore.environment.parts import EnvironmentParts
     from rlcore.execution.orders import OrderSet
     from rlcore.execution.splitting import OrderSplit
@@ -23,22 +27,22 @@ if TYPE_CHECKING:
     from rlcore.training.vessel import TrainingVessel
 
 
-def build_market(experiment: ExperimentSpec, destination: Path, as_of: date | None = None) -> MarketStore:
+def build_market(experiment: ExecutionExperiment, destination: Path, as_of: date | None = None) -> MarketStore:
     """Write the market store to ``destination`` and open it; nothing later than ``as_of`` is in it."""
     return experiment.market.build_store(destination, as_of)
 
 
-def build_orders(experiment: ExperimentSpec, store: MarketStore, as_of: date | None = None) -> OrderSet:
+def build_orders(experiment: ExecutionExperiment, store: MarketStore, as_of: date | None = None) -> OrderSet:
     """Return all orders of the experiment, none of a day after ``as_of``."""
     return experiment.orders.build(store, as_of)
 
 
-def build_splits(experiment: ExperimentSpec, orders: OrderSet) -> list[OrderSplit]:
+def build_splits(experiment: ExecutionExperiment, orders: OrderSet) -> list[OrderSplit]:
     """Return the folds: training, validation and test orders of each."""
     return experiment.split.build(orders)
 
 
-def build_parts(experiment: ExperimentSpec, store: MarketStore) -> EnvironmentParts:
+def build_parts(experiment: ExecutionExperiment, store: MarketStore) -> EnvironmentParts:
     """Return simulator, interpreters and reward on a market."""
     from rlcore.contracts.reward import WeightedReward
     from rlcore.environment.parts import EnvironmentParts
@@ -57,6 +61,7 @@ def build_parts(experiment: ExperimentSpec, store: MarketStore) -> EnvironmentPa
         state_interpreter=experiment.observation.build(shape),
         action_interpreter=experiment.action.build(shape),
         reward=WeightedReward({name: (term.build(shape), term.weight) for name, term in experiment.reward.items()}),
+        space_checks=experiment.runtime.space_checks,
     )
 
 
@@ -74,30 +79,56 @@ def build_agent(experiment: ExperimentSpec, parts: EnvironmentParts, seed: int) 
     )
 
 
-def build_vessel(experiment: ExperimentSpec, parts: EnvironmentParts, split: OrderSplit, seed: int) -> TrainingVessel:
-    """Return a fresh agent with the environment and the orders of one fold."""
+def build_task(experiment: TaskExperiment) -> Task:
+    """Return parts and seed sets of a task of one's own."""
+    return experiment.task.build(experiment.runtime.space_checks)
+
+
+def build_vessel(experiment: ExperimentSpec, parts: EnvironmentParts, seeds: OrderSplit | TaskSeeds, seed: int) -> TrainingVessel:
+    """Return a fresh agent with the environment and what trains, chooses and judges it."""
     from rlcore.training.vessel import TrainingVessel
 
+    training = experiment.training
     return TrainingVessel(
         parts,
         build_agent(experiment, parts, seed),
-        split.train,
-        split.validation,
-        split.test,
-        episodes_per_iteration=experiment.training.episodes_per_iteration,
-        num_lanes=experiment.training.lanes,
+        seeds.train,
+        seeds.validation,
+        seeds.test,
+        episodes_per_iteration=training.episodes_per_iteration,
+        steps_per_iteration=training.steps_per_iteration,
+        num_lanes=training.lanes,
+        num_groups=training.groups,
         root_seed=seed,
         config=experiment.checkpoint_config(),
     )
 
 
+def build_backend(experiment: ExperimentSpec) -> EpisodeBackend:
+    """Return where an evaluation's episodes run: where those of the training did."""
+    from rlcore.training.worker_backend import backend_like_here
+
+    runtime = experiment.runtime
+    return backend_like_here(
+        runtime.worker_backend,
+        runtime.concurrency,
+        on_worker_death=runtime.on_worker_death,
+        chunk_deadline_seconds=runtime.chunk_deadline_seconds,
+    )
+
+
 def build_trainer(
-    experiment: ExperimentSpec, folder: Path, callbacks: Iterable[Callback] = (), loggers: Iterable[Logger] = ()
+    experiment: ExperimentSpec,
+    vessel: TrainingVessel,
+    folder: Path,
+    callbacks: Iterable[Callback] = (),
+    loggers: Iterable[Logger] = (),
 ) -> Trainer:
     """Return the trainer that the experiment asks for.
 
     Args:
         experiment: says how long, when to validate, when to stop.
+        vessel: what it is going to train.
         folder: of this training; checkpoints go to ``checkpoints`` in it, the full history of metrics beside them.
         callbacks: further ones.
         loggers: further ones.
@@ -107,17 +138,32 @@ def build_trainer(
     from rlcore.training.trainer import Trainer
 
     training, runtime = experiment.training, experiment.runtime
+    kept, stopping = training.checkpoints, training.early_stopping
+    chosen_by = f"{next(iter(vessel.validation_sets), 'validation')}/return/mean"
     own: list[Callback] = [
         MetricsWriter(folder),
-        CheckpointWriter(folder / "checkpoints", every_n_iters=training.checkpoint_every, keep_last=3),
+        CheckpointWriter(
+            folder / "checkpoints",
+            every_n_iters=kept.every_iterations,
+            every_seconds=kept.every_seconds,
+            keep_last=kept.keep_last,
+            monitor=kept.monitor or chosen_by,
+            mode=kept.mode,
+            file_name=kept.file_name,
+        ),
     ]
-    if training.early_stopping_patience is not None:
-        own.append(EarlyStopping(patience=training.early_stopping_patience))
+    if stopping is not None:
+        settings = stopping.model_dump(exclude={"monitor"})
+        own.append(EarlyStopping(stopping.monitor or chosen_by, **settings))
     return Trainer(
         max_iters=training.iterations,
         val_every_n_iters=training.validate_every,
         concurrency=runtime.concurrency,
         finite_env_type=runtime.worker_backend,
+        on_worker_death=runtime.on_worker_death,
+        chunk_deadline_seconds=runtime.chunk_deadline_seconds,
+        fast_dev_run=training.fast_dev_run,
+        wall_clock_budget_seconds=training.wall_clock_budget_seconds,
         callbacks=[*own, *callbacks],
-        loggers=loggers,
+        loggers=[*(spec.build(folder, f"{at}") for at, spec in enumerate(training.loggers)), *loggers],
     )

@@ -1,7 +1,8 @@
 """What an experiment will cost in memory and time: measured on a small trial of it, and scaled up.
 
-The trial builds the experiment's own parts and agent on a few days of made-up bars of the same calendar and columns, and runs
-one small iteration. So it also finds what a schema cannot: an agent that cannot have these actions, a feature that is not there.
+The trial builds the experiment's own parts and agent (in order execution on a few days of made-up bars of the same calendar and
+columns), and runs one small iteration. So it also finds what a schema cannot: an agent that cannot have these actions, a feature
+that is not there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,18 +18,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.config.build import build_parts, build_vessel
+from rlcore.config.build import build_parts, build_task, build_vessel
+from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.task_experiment import TaskExperiment
+from rlcore.config.task_specs import TaskSeeds
+from rlcore.config.training_specs import TrainingSpec
 from rlcore.foundation.lanes import map_lanes
 
 if TYPE_CHECKING:
+    from rlcore.environment.parts import EnvironmentParts
     from rlcore.execution.orders import OrderSet
+    from rlcore.execution.splitting import OrderSplit
     from rlcore.market.store import MarketStore
-    from rlcore.training.vessel import Collected
+    from rlcore.training.collection import Collected
+    from rlcore.training.vessel import TrainingVessel
 
 Result = TypeVar("Result")
 
 TRIAL_EPISODES = 256
+# A simulator of one's own may take its time.
+TRIAL_EPISODES_OF_A_TASK = 32
+TRIAL_STEPS_OF_A_LANE = 64
 _MIB = 2.0**20
 
 
@@ -71,17 +82,20 @@ def estimate(experiment: ExperimentSpec) -> Estimate | None:
         ConfigError: where the parts do not fit together.
     """
     with tempfile.TemporaryDirectory(prefix="fillwright-trial-") as folder:
-        store = experiment.market.build_trial_store(Path(folder))
-        if store is None:
+        ground = _ground(experiment, Path(folder))
+        if ground is None:
             return None
-        collected, collect_seconds, update_seconds = _run_trial(experiment, store)
+        small, scale = _shortened(experiment.training, ground.num_episodes)
+        trial = experiment.model_copy(update={"training": small})
+        collected, collect_seconds, update_seconds = _run_trial(build_vessel(trial, ground.parts, ground.seeds, seed=0))
     training = experiment.training
-    scale = training.episodes_per_iteration / TRIAL_EPISODES
     trial_mib = _num_bytes(collected.rollout) / _MIB
-    validation_seconds = collect_seconds * _num_validation_orders(experiment) / TRIAL_EPISODES
+    # The table holds what ended: with steps, at times nothing.
+    seconds_of_episode = collect_seconds / max(len(collected.table), 1)
+    validation_seconds = seconds_of_episode * ground.num_validation_seeds
     num_validations = training.iterations // training.validate_every
     training_seconds = training.iterations * (collect_seconds + update_seconds) * scale + num_validations * validation_seconds
-    num_trainings = len(experiment.seeds) * experiment.split.num_folds
+    num_trainings = len(experiment.seeds) * ground.num_folds
     # Rows, and what the update makes of them, are there beside the rollout.
     grown_mib = 2.0 * trial_mib * max(scale - 1.0, 0.0)
     return Estimate(
@@ -97,16 +111,51 @@ def estimate(experiment: ExperimentSpec) -> Estimate | None:
     )
 
 
-def _run_trial(experiment: ExperimentSpec, store: MarketStore) -> tuple[Collected, float, float]:
-    """Return the episodes of one small iteration, and the seconds of its collection and its update."""
-    from rlcore.environment.backends import InlineBackend
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a trial runs on, and how much of it the experiment has."""
+
+    parts: EnvironmentParts
+    seeds: OrderSplit | TaskSeeds
+    num_episodes: int  # of the trial
+    num_folds: int
+    num_validation_seeds: float
+
+
+def _ground(experiment: ExperimentSpec, folder: Path) -> _Ground | None:
+    if isinstance(experiment, TaskExperiment):
+        task = build_task(experiment)
+        sets = task.seeds.validation
+        num_seeds = sum(len(one) for one in sets.values()) if isinstance(sets, Mapping) else len(sets)
+        return _Ground(task.parts, task.seeds, TRIAL_EPISODES_OF_A_TASK, 1, num_seeds)
+    assert isinstance(experiment, ExecutionExperiment)  # there is no third form
+    store = experiment.market.build_trial_store(folder)
+    if store is None:
+        return None
     from rlcore.execution.splitting import OrderSplit
 
-    lanes = min(experiment.training.lanes, TRIAL_EPISODES)
-    small = experiment.training.model_copy(update={"episodes_per_iteration": TRIAL_EPISODES, "lanes": lanes})
-    trial = experiment.model_copy(update={"training": small})
     orders = _whole_day_orders(store)
-    vessel = build_vessel(trial, build_parts(trial, store), OrderSplit(orders, orders, orders), seed=0)
+    split = OrderSplit(orders, orders, orders)
+    num_orders = _num_validation_orders(experiment)
+    return _Ground(build_parts(experiment, store), split, TRIAL_EPISODES, experiment.split.num_folds, num_orders)
+
+
+def _shortened(training: TrainingSpec, num_episodes: int) -> tuple[TrainingSpec, float]:
+    """Return the training of a small iteration, and how many times larger the experiment's own is."""
+    lanes = min(training.lanes, num_episodes)
+    if training.steps_per_iteration is None:
+        assert training.episodes_per_iteration is not None  # one of both
+        small = {"episodes_per_iteration": num_episodes, "lanes": lanes}
+        return training.model_copy(update=small), training.episodes_per_iteration / num_episodes
+    steps = lanes * min(training.steps_per_iteration // (training.lanes * training.groups), TRIAL_STEPS_OF_A_LANE)
+    small = {"steps_per_iteration": steps, "lanes": lanes, "groups": 1}
+    return training.model_copy(update=small), training.steps_per_iteration / steps
+
+
+def _run_trial(vessel: TrainingVessel) -> tuple[Collected, float, float]:
+    """Return the episodes of one small iteration, and the seconds of its collection and its update."""
+    from rlcore.environment.backends import InlineBackend
+
     backend = InlineBackend()
     vessel.update(vessel.collect(backend))  # compilation and page faults happen once
     collected, collect_seconds = _timed(lambda: vessel.collect(backend))
@@ -128,7 +177,7 @@ def _whole_day_orders(store: MarketStore) -> OrderSet:
     )
 
 
-def _num_validation_orders(experiment: ExperimentSpec) -> float:
+def _num_validation_orders(experiment: ExecutionExperiment) -> float:
     """Return an upper bound: as if there were no more days than the split needs."""
     split = experiment.split
     least_days = 1 + split.validation_days + split.num_folds * split.test_days

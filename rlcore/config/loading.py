@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError, create_model
+from pydantic import BaseModel, ValidationError, create_model
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from rlcore.agents.specs import Spec
 from rlcore.config.builtin_parts import register_builtin_parts
-from rlcore.config.experiment import ExperimentSpec, experiment_model
+from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.forms import ExperimentForms, form_of
 from rlcore.config.overrides import CommandLineText, apply_overrides
 from rlcore.config.plugins import load_plugins
 from rlcore.config.specs import FOLDER, MarketSpec
@@ -43,7 +45,7 @@ def parse_experiment(data: Mapping[str, Any], folder: Path | None = None) -> Exp
 def parse_market(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> MarketSpec:
     """Return the market section that plain data describes; overrides are ``market.KEY=VALUE``."""
     changed, given = apply_overrides({"market": dict(data)}, overrides)
-    market = experiment_model(make_registry()).model_fields["market"]
+    market = ExperimentForms(make_registry()).execution.model_fields["market"]
     annotation: Any = market.annotation  # made at load time
     model = create_model("Market", __base__=Spec, market=(annotation, market))
     try:
@@ -62,13 +64,25 @@ def make_registry(plugins: Sequence[str] = ()) -> Registry:
 
 
 def experiment_schema(plugins: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the JSON schema of experiment files, for editors."""
-    return experiment_model(make_registry(plugins)).model_json_schema()
+    """Return the JSON schema of experiment files of both forms, for editors. The key ``task`` tells which of them a file has."""
+    forms = ExperimentForms(make_registry(plugins))
+    both: tuple[tuple[type[BaseModel], JsonSchemaMode], ...] = ((forms.execution, "validation"), (forms.task, "validation"))
+    references, definitions = models_json_schema(both, title="Fillwright experiment")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **definitions,
+        "type": "object",
+        # Not anyOf: an editor could then only say that neither form fits.
+        "if": {"required": ["task"]},
+        "then": references[both[1]],
+        "else": references[both[0]],
+    }
 
 
 def _validate(data: dict[str, Any], folder: Path, source: Source) -> ExperimentSpec:
     data = {**data, "plugins": _locate_plugins(data.get("plugins"), folder, source)}
-    model = experiment_model(make_registry(data["plugins"]))
+    form = form_of(data, source)
+    model = ExperimentForms(make_registry(data["plugins"])).model(form)
     try:
         return model.model_validate(data, context={FOLDER: folder})
     except ValidationError as error:

@@ -1,9 +1,11 @@
-"""What specs of parts derive from, a user's own included (agents' and networks': ``rlcore.agents.specs``)."""
+"""What specs of the parts of order execution derive from, a user's own included.
+
+Those of agents and networks: ``rlcore.agents.specs``; those of a task of one's own: ``rlcore.config.task_specs``.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
-from rlcore.agents.specs import AgentSpec, NetworkSpec, Spec
+from rlcore.agents.specs import Spec
 from rlcore.config.overrides import CommandLineText
 
 if TYPE_CHECKING:
@@ -93,15 +95,3 @@ class RewardSpec(Spec):
 
     @abstractmethod
     def build(self, shape: TaskShape) -> LaneReward[Any]: ...
-
-
-# What a registered entry of each category must derive from.
-BASES: Mapping[str, type[Spec]] = {
-    "market": MarketSpec,
-    "simulator": SimulatorSpec,
-    "observation": ObservationSpec,
-    "action": ActionSpec,
-    "reward": RewardSpec,
-    "network": NetworkSpec,
-    "agent": AgentSpec,
-}

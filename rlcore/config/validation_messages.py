@@ -14,6 +14,9 @@ from pydantic_core import ErrorDetails
 from rlcore.config.yaml_files import KeyPath
 from rlcore.foundation.errors import nearest_name
 
+# What begins the tag of a union that no key of the file tells apart.
+TAG_MARK = "?"
+
 _RULES = {
     "greater_than": "be greater than {gt}",
     "greater_than_equal": "be at least {ge}",
@@ -63,16 +66,22 @@ class Source:
                 return f"--set {text}: "
         if self.file is None:
             return ""
+        line = self.line(path)
+        return f"{self.file}: " if line is None else f"{self.file} line {line}: "
+
+    def line(self, path: KeyPath) -> int | None:
+        """Return the line of a key, or of the nearest around it; None: of neither."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
-                return f"{self.file} line {self.lines[path[:length]]}: "
-        return f"{self.file}: "
+                return self.lines[path[:length]]
+        return None
 
 
 def explain(error: ValidationError, model: type[BaseModel], data: Mapping[str, Any], source: Source) -> str:
     """Return one line for each thing that is wrong."""
     lines = []
     details = [(detail, _key_path(detail["loc"], data)) for detail in error.errors(include_url=False)]
+    details.sort(key=lambda pair: source.line(pair[1]) or 0)  # as one reads the file
     for detail, path in details:
         if detail["type"] == "too_short" and any(len(other) > len(path) and other[: len(path)] == path for _, other in details):
             continue  # pydantic counts only the entries that are right
@@ -87,6 +96,8 @@ def _key_path(location: tuple[str | int, ...], data: Any) -> KeyPath:
     at = data
     for step in location:
         if isinstance(at, Mapping) and step == at.get("kind") and step not in at:
+            continue
+        if isinstance(step, str) and step.startswith(TAG_MARK):
             continue
         if step == "[key]" or (isinstance(step, str) and not isinstance(at, Mapping) and path):
             continue  # pydantic's mark of a key, the name of a validator
@@ -190,6 +201,8 @@ def _element(annotation: Any) -> Any:
     """Return the annotation of what a dict, list or tuple holds."""
     if get_origin(annotation) is Annotated:
         return _element(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next((found for choice in get_args(annotation) if (found := _element(choice)) is not None), None)
     inner = [argument for argument in get_args(annotation) if argument is not Ellipsis]
     return inner[-1] if inner else None
 

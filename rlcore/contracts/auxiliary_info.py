@@ -17,7 +17,7 @@ class AuxiliaryInfo(ABC, Generic[State]):
 
     @abstractmethod
     def collect(self, state: State, status: EpisodeStatus) -> Mapping[str, Any]:
-        """Return the same names at every step. Numbers are averaged over the episode in the episode table."""
+        """Return the same names at every step. Numbers are averaged over the episode in the episode table, NaN aside."""
 
 
 class LaneAuxiliaryInfo(ABC, Generic[View]):
@@ -25,4 +25,4 @@ class LaneAuxiliaryInfo(ABC, Generic[View]):
 
     @abstractmethod
     def collect(self, view: View, status: LaneStatus) -> dict[str, NDArray[Any]]:
-        """Return the same names at every step, each (lanes, …). Of numbers (lanes,), the episode table shows the mean."""
+        """Return the same names at every step, each (lanes, …). The episode table shows the means of numbers, NaN aside."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,24 +32,26 @@ class LaneReward(ABC, Generic[Outcome]):
 
 @dataclass(frozen=True, slots=True)
 class WeightedReward(Generic[Outcome]):
-    """reward = Σ weight × term. ``terms``: name → (term, weight); the names become metric keys."""
+    """reward = Σ weight × term.
 
-    terms: Mapping[str, tuple[LaneReward[Outcome], float]]
+    Args:
+        terms: name → (term, weight); the names become metric keys. A term may be a combination itself, a ``WeightedReward`` or
+            such a mapping: its terms take part one by one, with the product of the weights, as ``<its name>.<term's name>``.
+    """
+
+    terms: LaneTerms[Outcome]
+    _leaves: Mapping[str, tuple[LaneReward[Outcome], float]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.terms:
-            raise ConfigError("reward must have at least one named term, had none")
-        for name, (_, weight) in self.terms.items():
-            if not np.isfinite(weight):
-                raise ConfigError(f"weight of reward term {name!r} must be finite, was {weight}")
+        object.__setattr__(self, "_leaves", flat_terms(self.terms))
 
     def components(self, outcome: Outcome, status: LaneStatus) -> dict[str, NDArray[np.float64]]:
         """Return name → unweighted value, each (lanes,)."""
-        return {name: term.reward(outcome, status) for name, (term, _) in self.terms.items()}
+        return {name: term.reward(outcome, status) for name, (term, _) in self._leaves.items()}
 
     def total(self, components: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the weighted sum of components, over arrays of any shape."""
-        weighted = [weight * components[name] for name, (_, weight) in self.terms.items()]
+        weighted = [weight * components[name] for name, (_, weight) in self._leaves.items()]
         total = weighted[0]
         for term in weighted[1:]:
             total = total + term
@@ -57,4 +59,39 @@ class WeightedReward(Generic[Outcome]):
 
     @property
     def weights(self) -> dict[str, float]:
-        return {name: weight for name, (_, weight) in self.terms.items()}
+        return {name: weight for name, (_, weight) in self._leaves.items()}
+
+
+# Tables of named, weighted terms, which may hold further such tables.
+Terms: TypeAlias = "Mapping[str, tuple[Reward[Any] | Terms, float]]"  # of one episode
+LaneTerms: TypeAlias = "Mapping[str, tuple[LaneReward[Outcome] | WeightedReward[Outcome] | LaneTerms[Outcome], float]]"
+
+
+def flat_terms(terms: Mapping[str, tuple[Any, float]], prefix: str = "") -> dict[str, tuple[Any, float]]:
+    """Return nested terms as one level: "<outer>.<inner>" → (term, product of the weights).
+
+    Args:
+        terms: see ``WeightedReward``; of either kind of reward.
+        prefix: what the names are to begin with.
+
+    Raises:
+        ConfigError: for a table without terms, a weight that is not finite, or a name that stands twice.
+    """
+    where = f" {prefix.removesuffix('.')!r}" if prefix else ""
+    if not terms:
+        raise ConfigError(f"reward{where} must have at least one named term, had none")
+    flat: dict[str, tuple[Any, float]] = {}
+    for name, (term, weight) in terms.items():
+        full_name = f"{prefix}{name}"
+        if not np.isfinite(weight):
+            raise ConfigError(f"weight of reward term {full_name!r} must be finite, was {weight}")
+        inner = term.terms if isinstance(term, WeightedReward) else term
+        if isinstance(inner, Mapping):
+            leaves = {leaf: (one, weight * own) for leaf, (one, own) in flat_terms(inner, f"{full_name}.").items()}
+        else:
+            leaves = {full_name: (term, weight)}
+        twice = flat.keys() & leaves.keys()
+        if twice:
+            raise ConfigError(f"names of reward terms must differ, {min(twice)!r} stands twice: rename one")
+        flat |= leaves
+    return flat

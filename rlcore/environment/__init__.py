@@ -18,7 +18,15 @@ from rlcore.environment.looped import looped_parts
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.random_actions import RandomActions, SameAction
 from rlcore.environment.rollout import Episodes, Passage, Rollout, StepRecorder, keep_transitions, run_episodes
-from rlcore.environment.seed_sampling import training_draw
+from rlcore.environment.seed_sampling import InterleavedDraw, finite_passes, training_draw
+from rlcore.environment.step_jobs import (
+    JoinedFragment,
+    StepJob,
+    collect_steps,
+    freeze_groups,
+    start_groups,
+    thaw_groups,
+)
 from rlcore.environment.steps import Fragment, RunningLanes, freeze_lanes, run_steps, start_lanes, thaw_lanes
 
 __all__ = [
@@ -32,7 +40,9 @@ __all__ = [
     "Episodes",
     "Fragment",
     "InlineBackend",
+    "InterleavedDraw",
     "JobResult",
+    "JoinedFragment",
     "Lanes",
     "LawError",
     "LawResult",
@@ -42,6 +52,7 @@ __all__ = [
     "RunningLanes",
     "SameAction",
     "SeedFailure",
+    "StepJob",
     "StepRecorder",
     "SubprocBackend",
     "Transition",
@@ -51,14 +62,19 @@ __all__ = [
     "build_episode_table",
     "check_parts",
     "collect_episodes",
+    "collect_steps",
     "evaluate",
+    "finite_passes",
+    "freeze_groups",
     "freeze_lanes",
     "keep_transitions",
     "living",
     "looped_parts",
     "run_episodes",
     "run_steps",
+    "start_groups",
     "start_lanes",
+    "thaw_groups",
     "thaw_lanes",
     "training_draw",
 ]

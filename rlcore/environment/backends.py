@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,11 @@ from rlcore.contracts.seeds import SeedSet
 from rlcore.environment.episode_jobs import EpisodeJob, JobResult, merge_results, run_chunk
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Episodes, Passage, Rollout, StepRecorder, keep_transitions
+from rlcore.environment.step_jobs import StepJob, run_group
+from rlcore.environment.steps import Fragment
+from rlcore.environment.worker_jobs import EpisodeWork, StepWork
 from rlcore.environment.worker_processes import WorkerProcesses
+from rlcore.environment.worker_recovery import OnWorkerDeath
 from rlcore.foundation.errors import ConfigError, nearest_name
 
 # QlibRL's names of its vector environments stand for ours.
@@ -28,6 +32,10 @@ class EpisodeBackend(ABC):
     @abstractmethod
     def run(self, job: EpisodeJob, recorders: Sequence[StepRecorder] = ()) -> JobResult:
         """Run every episode of the job (up to the first that raises, where the job says "stop")."""
+
+    @abstractmethod
+    def run_steps(self, job: StepJob) -> list[Fragment]:
+        """Take the steps of every group of the job and return the groups' fragments in order (see ``collect_steps``)."""
 
     @abstractmethod
     def close(self) -> None:
@@ -53,6 +61,9 @@ class InlineBackend(EpisodeBackend):
                 break
         return merge_results(results)
 
+    def run_steps(self, job: StepJob) -> list[Fragment]:
+        return [run_group(job, group, len(job.groups), running) for group, running in enumerate(job.groups)]
+
     def close(self) -> None:
         """There is nothing to end."""
 
@@ -66,38 +77,61 @@ class SubprocBackend(EpisodeBackend):
     Args:
         num_workers: processes at most.
         worker_setup: called once in each new worker, for what is not inherited (thread counts, plugins); importable.
-        chunk_deadline_seconds: a worker that needs longer for a chunk is given up with an error.
+        chunk_deadline_seconds: a worker that needs longer for a chunk is ended and counts as dead.
+        on_worker_death: "fail": a worker that dies is an error that names its seeds. "restart": a new worker takes the chunk; a
+            chunk that keeps killing is halved until the seed that kills stands alone, and that seed fails as if it had raised.
+            Of a step job, the group's fragment starts again.
     """
 
     def __init__(
-        self, num_workers: int, *, worker_setup: Callable[[], None] | None = None, chunk_deadline_seconds: float = 600.0
+        self,
+        num_workers: int,
+        *,
+        worker_setup: Callable[[], None] | None = None,
+        chunk_deadline_seconds: float = 600.0,
+        on_worker_death: OnWorkerDeath = "fail",
     ) -> None:
         if num_workers < 1:
             raise ConfigError(f"num_workers must be at least 1, was {num_workers}")
         if not chunk_deadline_seconds > 0:
             raise ConfigError(f"chunk_deadline_seconds must be positive, was {chunk_deadline_seconds}")
-        self._workers = WorkerProcesses(num_workers, worker_setup, chunk_deadline_seconds)
+        if on_worker_death not in get_args(OnWorkerDeath):
+            raise ConfigError(f"on_worker_death must be fail or restart, was {on_worker_death!r}")
+        self._workers = WorkerProcesses(num_workers, worker_setup, chunk_deadline_seconds, on_worker_death)
 
     def run(self, job: EpisodeJob, recorders: Sequence[StepRecorder] = ()) -> JobResult:
         if recorders:
             raise ConfigError("recorders must run in this process, were given to worker processes: use InlineBackend")
         if not len(job.seed_id):
             return run_chunk(job, 0, 0)
-        return merge_results(self._workers.run(job, cut(len(job.seed_id), job.passage.num_lanes)))
+        return merge_results(self._workers.run(EpisodeWork(job), cut(len(job.seed_id), job.passage.num_lanes)))
+
+    def run_steps(self, job: StepJob) -> list[Fragment]:
+        return self._workers.run(StepWork(job), [(group, group + 1) for group in range(len(job.groups))])
 
     def close(self) -> None:
         self._workers.close()
 
 
 def build_backend(
-    kind: str, num_workers: int, *, worker_setup: Callable[[], None] | None = None, chunk_deadline_seconds: float = 600.0
+    kind: str,
+    num_workers: int,
+    *,
+    worker_setup: Callable[[], None] | None = None,
+    chunk_deadline_seconds: float = 600.0,
+    on_worker_death: OnWorkerDeath = "fail",
 ) -> EpisodeBackend:
     """Return a backend by name: "inline" or "subproc", or QlibRL's "dummy" or "shmem" for them."""
     if kind not in BACKEND_KINDS:
         raise ConfigError(f"backend must be one of {', '.join(BACKEND_KINDS)}, was {kind!r}{nearest_name(kind, BACKEND_KINDS)}")
     if BACKEND_KINDS[kind] == "inline":
         return InlineBackend()
-    return SubprocBackend(num_workers, worker_setup=worker_setup, chunk_deadline_seconds=chunk_deadline_seconds)
+    return SubprocBackend(
+        num_workers,
+        worker_setup=worker_setup,
+        chunk_deadline_seconds=chunk_deadline_seconds,
+        on_worker_death=on_worker_death,
+    )
 
 
 def collect_episodes(

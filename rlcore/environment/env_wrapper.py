@@ -26,7 +26,8 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
     that belongs to ``s``; ``reset(options={"seed_id": i})`` plays seed ``i`` and leaves the sequence where it was. ``info`` holds
 
     - ``seed_id`` and ``visit``: which episode this is;
-    - ``reward/<name>``: the weighted terms, which add up to the reward (after a step);
+    - ``reward/<name>``: the weighted terms, which add up to the reward, and ``component/<name>``: the same unweighted (after a
+      step);
     - ``aux_info``: name → auxiliary information after the step, where the task has any;
     - ``metrics``: name → figure of the episode, after its last step.
 
@@ -45,7 +46,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         self._root = root
         self._position = 0  # in the sequence of seeds
         self._lanes: Lanes | None = None
-        self._weights = [(name, f"reward/{name}", weight) for name, weight in parts.reward.weights.items()]
+        self._weights = [(name, f"reward/{name}", f"component/{name}", w) for name, w in parts.reward.weights.items()]
         self.observation_space: spaces.Space[Any] = parts.state_interpreter.observation_space
         self.action_space: spaces.Space[Any] = parts.action_interpreter.action_space
         self._is_action_one_array = isinstance(self.action_space, spaces.Discrete | spaces.Box)
@@ -112,8 +113,9 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
 
     def _info(self, lanes: Lanes, transition: Transition) -> dict[str, Any]:
         info: dict[str, Any] = {"seed_id": int(lanes.status.seed_id[0]), "visit": int(lanes.status.visit[0])}
-        for name, key, weight in self._weights:
-            info[key] = weight * float(transition.components[name][0])
+        for name, weighted_key, key, weight in self._weights:
+            component = float(transition.components[name][0])
+            info[weighted_key], info[key] = weight * component, component
         if transition.auxiliary:
             info["aux_info"] = {name: value[0] for name, value in transition.auxiliary.items()}
         if lanes.status.is_done[0]:

@@ -76,7 +76,7 @@ def run_chunk(job: EpisodeJob, start: int, stop: int, recorders: Sequence[StepRe
 
 def _run_halves(job: EpisodeJob, start: int, stop: int, recorders: Sequence[StepRecorder], raised: Exception) -> JobResult:
     if stop - start == 1:
-        return _failed(int(job.seed_id[start]), start, raised)
+        return failed_result(int(job.seed_id[start]), start, raised)
     middle = (start + stop) // 2
     left = run_chunk(job, start, middle, recorders)
     if left.failures and job.on_failure == "stop":
@@ -109,6 +109,7 @@ def merge_episodes(parts: Sequence[Episodes]) -> Episodes:
         component_sums=_join_columns([part.component_sums for part in parts], lengths),
         is_truncated=np.concatenate([part.is_truncated for part in parts]),
         auxiliary_sums=_join_columns([part.auxiliary_sums for part in parts], lengths),
+        auxiliary_counts=_join_columns([part.auxiliary_counts for part in parts], lengths),
         metrics=_join_columns([part.metrics for part in parts], lengths),
     )
 
@@ -123,7 +124,8 @@ class _StepLog:
         self.steps.append((lanes, transition))
 
 
-def _failed(seed_id: int, position: int, error: Exception) -> JobResult:
+def failed_result(seed_id: int, position: int, error: Exception) -> JobResult:
+    """Return the result of an episode that raised."""
     line = " ".join(next(traceback.TracebackException.from_exception(error).format_exception_only()).split())
     error.add_note(f"raised by the episode of seed {seed_id}")
     nothing = Episodes(None, np.zeros(1, np.int64), np.full(1, np.nan), {}, np.zeros(1, bool))

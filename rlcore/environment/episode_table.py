@@ -24,7 +24,7 @@ class EpisodeTable:
 
     ``seed_id``; ``status`` ("ok" or "failed"); ``error`` (one line, or ""); ``num_steps``; ``return``; ``is_truncated``;
     ``reward/<name>`` (weighted sums over the episode, which add up to the return) and ``component/<name>`` (unweighted sums);
-    ``auxiliary/<name>`` (means over the episode's steps, of the auxiliary information that is numbers);
+    ``auxiliary/<name>`` (means over those of the episode's steps that know it, of the auxiliary information that is numbers);
     the simulator's metrics; and what the seed set says of each seed. In a failed row every figure is NaN.
     """
 
@@ -98,8 +98,9 @@ def build_episode_table(
     }
     table |= {f"reward/{name}": reward.weights[name] * value for name, value in sums.items()}
     table |= {f"component/{name}": value for name, value in sums.items()}
-    num_steps = np.maximum(episodes.num_steps, 1)  # 0 in failed rows, whose sums are NaN
-    table |= {f"auxiliary/{name}": value / num_steps for name, value in episodes.auxiliary_sums.items()}
+    with np.errstate(invalid="ignore"):  # what no step of an episode knows: 0 / 0, hence NaN
+        means = {name: value / episodes.auxiliary_counts[name] for name, value in episodes.auxiliary_sums.items()}
+    table |= {f"auxiliary/{name}": value for name, value in means.items()}
     figures = ["num_steps", "return", *(name for name in table if "/" in name), *episodes.metrics]
     _add(table, episodes.metrics, count, "metric of the simulator")
     _add(table, seeds.describe(seed_id), count, "column of the seed set")

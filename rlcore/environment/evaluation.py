@@ -37,6 +37,7 @@ def evaluate(
         phase: names the random streams ("validation", "backtest"), so that evaluating changes nothing in training.
         num_lanes: episodes at once; the policy is always asked for so many rows.
         seed_ids: which seeds; None: all of the set. A seed that stands there again has another visit, hence other random numbers.
+            ``finite_passes`` gives repeated passes, in order or shuffled.
         recorders: watch the steps; inline only.
         allow_failed: "keep" gives a seed that raises a row with status "failed"; "refuse" stops at the first.
         backend: where the episodes run; None: in this process.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ def stack_samples(space: spaces.Space[Any], samples: Sequence[Any]) -> Any:
     """Return one batch, every array with a leading lane axis, of single samples.
 
     Numbers take the type of their space where that loses no kind (float64 → float32, but never 1.5 → 1). Samples of spaces
-    that are no arrays (Text, Graph, Sequence, …) become an array of objects.
+    that are no arrays (Text, Graph, Sequence, …) become an array of objects, and so does what is no sample at all, such as rows
+    of several lengths: ``check_lanes`` says what is wrong with it.
     """
     kind = type(space)  # exact types first: isinstance is slow on gymnasium's spaces
     if kind is not spaces.Box and kind is not spaces.Discrete:
@@ -27,12 +29,15 @@ def _stack_others(space: spaces.Space[Any], samples: Sequence[Any]) -> Any:
         return {key: stack_samples(sub, [sample[key] for sample in samples]) for key, sub in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(stack_samples(sub, [sample[i] for sample in samples]) for i, sub in enumerate(space.spaces))
-    return _stack_arrays(space, samples) if _is_array(space) else _objects(samples)
+    return _stack_arrays(space, samples) if is_array_space(space) else _objects(samples)
 
 
 def _stack_arrays(space: spaces.Space[Any], samples: Sequence[Any]) -> NDArray[Any]:
-    first = np.asarray(samples[0])
-    batch = first[None] if len(samples) == 1 else np.stack([np.asarray(sample) for sample in samples])
+    try:
+        first = np.asarray(samples[0])
+        batch = first[None] if len(samples) == 1 else np.stack([np.asarray(sample) for sample in samples])
+    except ValueError:  # shapes that do not fit each other
+        return _objects(samples)
     if batch.dtype == space.dtype or not np.can_cast(batch.dtype, _type_of(space), "same_kind"):
         return batch
     return batch.astype(space.dtype)
@@ -49,10 +54,11 @@ def one_lane(space: spaces.Space[Any], batch: Any, lane: int) -> Any:
         return {key: one_lane(sub, batch[key], lane) for key, sub in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(one_lane(sub, batch[i], lane) for i, sub in enumerate(space.spaces))
-    return np.array(batch[lane], space.dtype) if _is_array(space) else batch[lane]
+    return np.array(batch[lane], space.dtype) if is_array_space(space) else copy.deepcopy(batch[lane])
 
 
-def _is_array(space: spaces.Space[Any]) -> bool:
+def is_array_space(space: spaces.Space[Any]) -> bool:
+    """Whether samples of the space are arrays of one shape."""
     return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
 
 

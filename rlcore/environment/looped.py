@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.auxiliary_info import AuxiliaryInfo, LaneAuxiliaryInfo
 from rlcore.contracts.interpreters import ActionInterpreter, LaneActionInterpreter, LaneStateInterpreter, StateInterpreter
-from rlcore.contracts.reward import LaneReward, Reward, WeightedReward
+from rlcore.contracts.reward import LaneReward, Reward, Terms, WeightedReward, flat_terms
 from rlcore.contracts.simulator import LaneSimulator, LaneStep, Simulator
 from rlcore.contracts.status import EpisodeStatus, LaneStatus
 from rlcore.environment.lane_samples import one_lane, stack_samples
@@ -110,7 +111,7 @@ class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, ND
     def metrics(self, state: LoopedState) -> Mapping[str, NDArray[np.float64]]:
         figures = [episode.simulator.metrics() for episode in state.episode]
         names = dict.fromkeys(name for one in figures for name in one)
-        return {name: np.array([one.get(name, np.nan) for one in figures], np.float64) for name in names}
+        return {name: np.array([_number(one.get(name, np.nan), f"metric {name!r}") for one in figures]) for name in names}
 
 
 class LoopedObservation(LaneStateInterpreter[LoopedView]):
@@ -128,7 +129,8 @@ class LoopedObservation(LaneStateInterpreter[LoopedView]):
     def interpret(self, view: LoopedView, status: LaneStatus) -> Any:
         observations = []
         for state, own, visit in zip(view.state, view.status, status.visit, strict=True):
-            observation = self._interpreter.interpret(state, own)
+            # A copy: simulators that write into one array at every step must not change what was seen before.
+            observation = copy.deepcopy(self._interpreter.interpret(state, own))
             if self._checks_all or visit == 0:  # one by one: stacking could carry a value over into the type of its space
                 check_one(self._space, observation, "observation")
             _write(own.observations, own.step, observation)
@@ -173,7 +175,8 @@ class LoopedReward(LaneReward[LoopedOutcome]):
 
     def reward(self, outcome: LoopedOutcome, status: LaneStatus) -> NDArray[np.float64]:
         pairs = zip(outcome.outcome, outcome.status, strict=True)
-        return np.array([self._reward.reward(one, own) for one, own in pairs], np.float64)
+        what = f"reward of {type(self._reward).__name__}"
+        return np.array([_number(self._reward.reward(one, own), what) for one, own in pairs])
 
 
 class LoopedAuxiliary(LaneAuxiliaryInfo[LoopedView]):
@@ -191,6 +194,11 @@ class LoopedAuxiliary(LaneAuxiliaryInfo[LoopedView]):
         return {name: _array([one[name] for one in collected]) for name in names}
 
 
+class _NoReward(Reward[Any]):
+    def reward(self, outcome: Any, status: EpisodeStatus) -> float:
+        return 0.0
+
+
 @dataclass(frozen=True)  # no slots: a dataclass with slots loses the zero-argument super()
 class LoopedWeightedReward(WeightedReward[LoopedOutcome]):
     """Besides adding up, it writes the history that one-episode parts read as ``status.rewards``."""
@@ -206,7 +214,7 @@ def looped_parts(
     simulator_fn: Callable[[Any], Simulator[Any, Any, Any]],
     state_interpreter: StateInterpreter[Any],
     action_interpreter: ActionInterpreter[Any, Any],
-    reward: Reward[Any] | Mapping[str, tuple[Reward[Any], float]],
+    reward: Reward[Any] | Terms | None,
     *,
     max_steps: int,
     at_max_steps: AtMaxSteps = "fail",
@@ -216,14 +224,16 @@ def looped_parts(
     """Return lane parts made of one-episode parts.
 
     Args:
-        reward: one reward (its component is called "reward"), or name → (reward, weight).
+        reward: one reward (its component is called "reward"), or name → (reward, weight), where a reward may be such a
+            combination itself (its terms are called "<its name>.<term's name>"); None: every step earns nothing.
         max_steps: the largest number of steps that an episode can take.
         at_max_steps: what happens to an episode that goes on: "fail" makes it an error; "truncate" cuts it, so that its value
             goes on beyond the last state, as tasks that never end need it.
         auxiliary: what else is worth knowing after each step.
         space_checks: see ``EnvironmentParts``.
     """
-    terms = reward if isinstance(reward, Mapping) else {"reward": (reward, 1.0)}
+    one = _NoReward() if reward is None else reward
+    terms = flat_terms(one if isinstance(one, Mapping) else {"reward": (one, 1.0)})
     return EnvironmentParts(
         LoopedLanes(simulator_fn, max_steps, at_max_steps),
         LoopedObservation(state_interpreter, space_checks),
@@ -239,6 +249,16 @@ def _array(values: list[Any]) -> NDArray[Any]:
     arrays = [np.asarray(value) for value in values]
     is_plain = all(array.dtype.kind in "fiub" and array.shape == arrays[0].shape for array in arrays)
     return np.stack(arrays) if is_plain else _objects(values)
+
+
+def _number(value: Any, what: str) -> float:
+    """Return a float that is really one number: not a text that reads like one, nor an array of length one."""
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    array = np.asarray(value)
+    if array.shape != () or array.dtype.kind not in "fiub":
+        raise ContractError(f"{what} must be one number, was {value!r}")
+    return float(array)
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

@@ -76,7 +76,8 @@ class Episodes:
     episode_return: NDArray[np.float64]  # (episodes,)
     component_sums: dict[str, NDArray[np.float64]]  # unweighted sums, each (episodes,)
     is_truncated: NDArray[np.bool_]  # (episodes,) cut from outside, not ended by the task's own rules
-    auxiliary_sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # of those that are numbers, each (episodes,)
+    auxiliary_sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # of what is known, each (episodes,)
+    auxiliary_counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # steps that knew it, each (episodes,)
     metrics: dict[str, NDArray[np.float64]] = field(default_factory=dict)  # each (episodes,)
 
 
@@ -148,7 +149,7 @@ def run_episodes(
         check_length(lanes, steps_room)
         for recorder in recorders:
             recorder.record(lanes, transition)
-        _add_up(result, position, transition)
+        add_up(result, position, transition)
         if keep is not None:
             table.write(before.status.step, position, keep(before, internal, decision, lanes, transition))
         internal = decision.internal_state
@@ -217,29 +218,45 @@ def check_length(lanes: Lanes, max_steps: int) -> None:
         )
 
 
-def _add_up(result: Episodes, position: NDArray[np.int64], transition: Transition) -> None:
+def add_up(result: Episodes, position: NDArray[np.int64], transition: Transition) -> None:
+    """Add one step to the episodes at these positions."""
     result.num_steps[position] += 1
     result.episode_return[position] += transition.reward
     for name, value in transition.components.items():
         result.component_sums.setdefault(name, np.zeros(len(result.num_steps)))[position] += value
-    for name, value in auxiliary_numbers(transition).items():
-        result.auxiliary_sums.setdefault(name, np.zeros(len(result.num_steps)))[position] += value
+    known, is_known = auxiliary_numbers(transition)
+    for totals, fresh in ((result.auxiliary_sums, known), (result.auxiliary_counts, is_known)):
+        for name, value in fresh.items():
+            totals.setdefault(name, np.zeros(len(result.num_steps)))[position] += value
 
 
-def auxiliary_numbers(transition: Transition) -> dict[str, NDArray[Any]]:
-    """Return the auxiliary information that can be added up: one number or truth value for each lane."""
-    return {name: value for name, value in transition.auxiliary.items() if value.ndim == 1 and value.dtype.kind in "fiub"}
+def auxiliary_numbers(transition: Transition) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Return the auxiliary information that can be added up, one number or truth value for each lane, and where it is known.
+
+    What is not finite is not known at this step, and 0 in the first.
+    """
+    numbers = {name: value for name, value in transition.auxiliary.items() if value.ndim == 1 and value.dtype.kind in "fiub"}
+    is_known = {name: np.isfinite(value) for name, value in numbers.items()}
+    return {name: np.where(is_known[name], value, 0.0) for name, value in numbers.items()}, is_known
 
 
 def _retire(
     parts: EnvironmentParts, result: Episodes, lanes: Lanes, transition: Transition, internal: Any, position: NDArray[np.int64]
 ) -> tuple[Lanes | None, Any, NDArray[np.int64]]:
     """Write how finished lanes ended and their metrics, and drop them."""
+    note_ends(parts, result, lanes, transition, position)
+    is_done = lanes.status.is_done
+    if is_done.all():
+        return None, None, position[:0]
+    return living(lanes), take_lanes(internal, ~is_done), position[~is_done]
+
+
+def note_ends(
+    parts: EnvironmentParts, result: Episodes, lanes: Lanes, transition: Transition, position: NDArray[np.int64]
+) -> None:
+    """Write how those of the episodes at these positions that have finished ended, and their metrics."""
     is_done = lanes.status.is_done
     result.is_truncated[position[is_done]] = (transition.truncated & ~transition.terminated)[is_done]
     finished = lanes.state if is_done.all() else take_lanes(lanes.state, is_done)
     for name, value in parts.simulator.metrics(finished).items():
         result.metrics.setdefault(name, np.full(len(result.num_steps), np.nan))[position[is_done]] = value
-    if is_done.all():
-        return None, None, position[:0]
-    return living(lanes), take_lanes(internal, ~is_done), position[~is_done]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.seeds import SeedSet
+from rlcore.contracts.status import LaneStatus
 from rlcore.environment.engine import Lanes, Transition, advance, begin
 from rlcore.environment.episode_jobs import merge_episodes
 from rlcore.environment.parts import EnvironmentParts
@@ -29,10 +30,11 @@ class RunningLanes:
     lanes: Lanes
     internal_state: Any  # the policy's, before its next decision
     next_position: int  # in the sequence of seeds
-    actions: tuple[Any, ...]  # of the last steps, each (lanes, …): as many as the oldest episode has taken
+    actions: tuple[Any, ...]  # trees (steps, lanes, …), one behind the other: at least what the oldest episode has taken
     episode_return: NDArray[np.float64]  # (lanes,) so far
     component_sums: dict[str, NDArray[np.float64]]  # unweighted, each (lanes,), so far
-    auxiliary_sums: dict[str, NDArray[np.float64]]  # of those that are numbers, each (lanes,), so far
+    auxiliary_sums: dict[str, NDArray[np.float64]]  # of what is known, each (lanes,), so far
+    auxiliary_counts: dict[str, NDArray[np.float64]]  # steps that knew it, each (lanes,), so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,10 @@ def start_lanes(
     """Start ``passage.num_lanes`` episodes with the seeds from ``first_position`` on."""
     count = passage.num_lanes
     seed_id, visit = draw(first_position, count)
-    lanes = begin(parts, seeds.take(seed_id), seed_id, visit)
+    lanes = _begin(parts, seeds, seed_id, visit)
     internal = policy.initial_internal_state(count)
     sums = {name: np.zeros(count) for name in parts.reward.weights}
-    return RunningLanes(lanes, internal, first_position + count, (), np.zeros(count), sums, {})
+    return RunningLanes(lanes, internal, first_position + count, (), np.zeros(count), sums, {}, {})
 
 
 def run_steps(
@@ -67,37 +69,49 @@ def run_steps(
     num_steps: int,
     passage: Passage,
 ) -> Fragment:
-    """Take ``num_steps`` steps in every lane. A lane whose episode ends goes on with the next seed, in the same column."""
+    """Take ``num_steps`` steps in every lane. A lane whose episode ends goes on with the next seed, in the same column.
+
+    Raises:
+        Exception: whatever an episode raised, with a note that names its seed.
+    """
     if num_steps < 1:
         raise ConfigError(f"num_steps must be at least 1, was {num_steps}")
     rows: list[Rollout] = []
+    actions: list[Any] = []
     finished: list[tuple[Episodes, NDArray[np.int64], NDArray[np.int64]]] = []
     for _ in range(num_steps):
         before, internal = running.lanes, running.internal_state
         decision = decide(policy, before, internal, passage)
-        after, transition = advance(parts, before, decision.action)
+        actions.append(decision.action)
+        try:
+            after, transition = advance(parts, before, decision.action)
+        except Exception as error:  # whatever a user's part raises
+            _note_seed(error, parts, seeds, before.status, concat_lanes(*running.actions, stack_steps(actions)))
+            raise
         check_length(after, parts.simulator.max_steps)
         rows.append(keep_transitions(before, internal, decision, after, transition))
-        running = _moved(running, after, decision.internal_state, decision.action, transition)
+        running = _moved(running, after, decision.internal_state, transition)
         if after.status.is_done.any():
             finished.append(_finished(parts, running, transition))
             running = _refilled(parts, policy, seeds, draw, running)
     none = np.zeros(0, np.int64)
+    rollout = stack_steps(rows)
     return Fragment(
-        running,
-        stack_steps(rows),
+        replace(running, actions=_remember(running.actions, rollout.action, int(running.lanes.status.step.max()))),
+        rollout,
         merge_episodes([episodes for episodes, _, _ in finished]) if finished else None,
         np.concatenate([none, *(seed_id for _, seed_id, _ in finished)]),
         np.concatenate([none, *(visit for _, _, visit in finished)]),
     )
 
 
-def _moved(running: RunningLanes, after: Lanes, internal: Any, action: Any, transition: Transition) -> RunningLanes:
+def _moved(running: RunningLanes, after: Lanes, internal: Any, transition: Transition) -> RunningLanes:
     sums = {name: running.component_sums[name] + value for name, value in transition.components.items()}
-    auxiliary = {name: running.auxiliary_sums.get(name, 0.0) + value for name, value in auxiliary_numbers(transition).items()}
+    known, is_known = auxiliary_numbers(transition)
+    auxiliary = {name: running.auxiliary_sums.get(name, 0.0) + value for name, value in known.items()}
+    counts = {name: running.auxiliary_counts.get(name, 0.0) + value for name, value in is_known.items()}
     total = running.episode_return + transition.reward
-    actions = (*running.actions, action)[-int(after.status.step.max()) :]
-    return RunningLanes(after, internal, running.next_position, actions, total, sums, auxiliary)
+    return RunningLanes(after, internal, running.next_position, running.actions, total, sums, auxiliary, counts)
 
 
 def _finished(
@@ -112,6 +126,7 @@ def _finished(
         component_sums=take_lanes(running.component_sums, is_done),
         is_truncated=(transition.truncated & ~transition.terminated)[is_done],
         auxiliary_sums=take_lanes(running.auxiliary_sums, is_done),
+        auxiliary_counts=take_lanes(running.auxiliary_counts, is_done),
         metrics=dict(parts.simulator.metrics(lanes.state)),
     )
     return episodes, lanes.status.seed_id, lanes.status.visit
@@ -124,7 +139,7 @@ def _refilled(
     is_done = running.lanes.status.is_done
     count = int(is_done.sum())
     seed_id, visit = draw(running.next_position, count)
-    fresh = begin(parts, seeds.take(seed_id), seed_id, visit)
+    fresh = _begin(parts, seeds, seed_id, visit)
     # Behind the living lanes come the fresh ones; this order brings each back to its column.
     order = np.where(is_done, len(is_done) - count + np.cumsum(is_done) - 1, np.cumsum(~is_done) - 1)
 
@@ -139,42 +154,89 @@ def _refilled(
         np.where(is_done, 0.0, running.episode_return),
         {name: np.where(is_done, 0.0, value) for name, value in running.component_sums.items()},
         {name: np.where(is_done, 0.0, value) for name, value in running.auxiliary_sums.items()},
+        {name: np.where(is_done, 0.0, value) for name, value in running.auxiliary_counts.items()},
     )
 
 
 def freeze_lanes(running: RunningLanes) -> dict[str, Any]:
     """Return episodes in progress as arrays: seeds and actions rather than the simulator's state."""
     status = running.lanes.status
+    needed = int(status.step.max())
+    actions = concat_lanes(*running.actions) if running.actions else None
     return {
         "seed_id": status.seed_id,
         "visit": status.visit,
         "step": status.step,
         "next_position": running.next_position,
         "internal_state": running.internal_state,
-        "actions": stack_steps(list(running.actions)) if running.actions else None,  # (steps, lanes, …), aligned at the last step
+        # (steps, lanes, …), aligned at the last step
+        "actions": map_lanes(lambda leaf: leaf[len(leaf) - needed :], actions) if needed else None,
         "episode_return": running.episode_return,
         "component_sums": dict(running.component_sums),
         "auxiliary_sums": dict(running.auxiliary_sums),
+        "auxiliary_counts": dict(running.auxiliary_counts),
     }
 
 
 def thaw_lanes(parts: EnvironmentParts, seeds: SeedSet[Any], frozen: Mapping[str, Any]) -> RunningLanes:
     """Return the episodes that ``freeze_lanes`` kept, by playing their actions again, each lane alone."""
+    status = LaneStatus(frozen["seed_id"], frozen["visit"], frozen["step"], np.zeros(len(frozen["step"]), bool))
     actions = frozen["actions"]
-    log = () if actions is None else tuple(map_lanes(lambda leaf, at=at: leaf[at], actions) for at in range(num_lanes(actions)))
-    replayed = []
-    for lane, step in enumerate(frozen["step"]):
-        at = slice(lane, lane + 1)
-        lanes = begin(parts, seeds.take(frozen["seed_id"][at]), frozen["seed_id"][at], frozen["visit"][at])
-        for action in log[len(log) - step :]:
-            lanes, _ = advance(parts, lanes, take_lanes(action, at))
-        replayed.append(lanes)
     return RunningLanes(
-        concat_lanes(*replayed),
+        concat_lanes(*[_replay(parts, seeds, status, lane, actions) for lane in range(len(status.step))]),
         frozen["internal_state"],
         frozen["next_position"],
-        log,
+        () if actions is None else (actions,),
         frozen["episode_return"],
         dict(frozen["component_sums"]),
         dict(frozen["auxiliary_sums"]),
+        dict(frozen["auxiliary_counts"]),
     )
+
+
+def _remember(past: tuple[Any, ...], fresh: Any, needed: int) -> tuple[Any, ...]:
+    """Append a fragment's actions and forget what no episode in progress needs any more."""
+    log = [*past, fresh]
+    kept = sum(num_lanes(part) for part in log)
+    while log and kept - num_lanes(log[0]) >= needed:
+        kept -= num_lanes(log.pop(0))
+    # Short parts are joined as the digits of a binary counter are: few parts, and each action is copied a few times only.
+    while len(log) > 1 and num_lanes(log[-2]) <= num_lanes(log[-1]):
+        log[-2:] = [concat_lanes(*log[-2:])]
+    return tuple(log)
+
+
+def _replay(parts: EnvironmentParts, seeds: SeedSet[Any], status: LaneStatus, lane: int, actions: Any) -> Lanes:
+    """Return one lane at the step that ``status`` says, from its seed and the last of ``actions`` (steps, lanes, …)."""
+    at = slice(lane, lane + 1)
+    lanes = begin(parts, seeds.take(status.seed_id[at]), status.seed_id[at], status.visit[at])
+    for back in range(-int(status.step[lane]), 0):
+        action = map_lanes(lambda leaf, back=back: leaf[back][at], actions)
+        lanes, _ = advance(parts, lanes, action)
+    return lanes
+
+
+def _begin(parts: EnvironmentParts, seeds: SeedSet[Any], seed_id: NDArray[np.int64], visit: NDArray[np.int64]) -> Lanes:
+    try:
+        return begin(parts, seeds.take(seed_id), seed_id, visit)
+    except Exception as error:  # whatever a user's part raises
+        nowhere = LaneStatus(seed_id, visit, np.full(len(seed_id), -1), np.zeros(len(seed_id), bool))
+        _note_seed(error, parts, seeds, nowhere, None)
+        raise
+
+
+def _note_seed(error: Exception, parts: EnvironmentParts, seeds: SeedSet[Any], status: LaneStatus, actions: Any) -> None:
+    """Say in a note which episode raises by itself, found by playing each again.
+
+    Args:
+        status: of the lanes before the step that raised; step -1: at their start.
+        actions: (steps, lanes, …), those of the step that raised included.
+    """
+    taken = replace(status, step=status.step + 1)
+    for lane, seed_id in enumerate(status.seed_id):
+        try:
+            _replay(parts, seeds, taken, lane, actions)
+        except Exception:  # the same again, without its neighbours
+            error.add_note(f"raised by the episode of seed {seed_id}, visit {status.visit[lane]}, at step {taken.step[lane]}")
+            return
+    error.add_note(f"raised by the episodes of seeds {status.seed_id.tolist()} together, by none of them apart")

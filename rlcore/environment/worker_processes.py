@@ -1,233 +1,177 @@
-"""Worker processes that cannot hang their parent: short messages, bulk through files, a deadline on every wait."""
+"""Worker processes that cannot hang their parent: short messages, bulk through shared memory, a deadline on every wait."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import pickle
-import signal
-import tempfile
-import threading
 import time
-import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Generic
 
-from rlcore.environment.episode_jobs import EpisodeJob, JobResult, run_chunk
-from rlcore.foundation.errors import ConfigError, EvaluationError
-
-_START_SECONDS = 120.0  # importing torch on a loaded machine takes long
-_CLOSE_SECONDS = 5.0
-Chunk = tuple[int, int]
-
-
-@dataclass(slots=True)
-class _Worker:
-    process: BaseProcess
-    connection: Connection
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What a worker is sent. It fits into a pipe's buffer, so that sending never waits."""
-
-    job_path: Path
-    chunk: Chunk
-    result_path: Path
+from rlcore.environment.shared_arrays import SharedFolder, read_shared, remove_abandoned, write_shared
+from rlcore.environment.worker_handle import CLOSE_SECONDS, WorkerDiedError, WorkerHandle, what_happened
+from rlcore.environment.worker_jobs import Chunk, Result, WorkerJob
+from rlcore.environment.worker_life import LOADED, Answer, Task, not_picklable
+from rlcore.environment.worker_recovery import (
+    DEATHS_BEFORE_RUNNING,
+    DEATHS_OF_ONE_POSITION,
+    DEATHS_WITHOUT_SUCCESS,
+    Assignment,
+    OnWorkerDeath,
+    after_death,
+)
+from rlcore.foundation.errors import EvaluationError
 
 
 class WorkerProcesses:
     """Spawned processes that run chunks of jobs. Any error, and Ctrl-C, ends all of them; the next job starts new ones."""
 
-    def __init__(self, num_workers: int, setup: Callable[[], None] | None, chunk_deadline_seconds: float) -> None:
-        self._num_workers = num_workers
+    def __init__(
+        self, num_workers: int, setup: Callable[[], None] | None, chunk_deadline_seconds: float, on_worker_death: OnWorkerDeath
+    ) -> None:
+        self.num_workers = num_workers
+        self.chunk_deadline_seconds = chunk_deadline_seconds
+        self.on_worker_death = on_worker_death
+        self.workers: list[WorkerHandle] = []
         self._setup = setup
-        self._deadline_seconds = chunk_deadline_seconds
-        self._workers: list[_Worker] = []
 
-    def run(self, job: EpisodeJob, chunks: Sequence[Chunk]) -> list[JobResult]:
-        """Run the chunks and return their results in order (a gapless beginning, where the job stopped at a failure).
+    def run(self, job: WorkerJob[Result], chunks: Sequence[Chunk]) -> list[Result]:
+        """Run the chunks and return their results in order (a gapless beginning, where one of them is the last that is wanted).
 
         Raises:
-            EvaluationError: a worker died or missed its deadline.
+            EvaluationError: a worker died or missed its deadline, and that is not made good (see ``OnWorkerDeath``).
             ConfigError: something in the job cannot be pickled.
         """
         try:
-            with tempfile.TemporaryDirectory(prefix="fillwright-workers-") as folder:
-                job_path = Path(folder) / "job"
-                job_path.write_bytes(_pickled(job))
-                self._start(min(self._num_workers, len(chunks)))
-                return self._hand_out(job, chunks, job_path)
+            if not self.workers:
+                remove_abandoned()
+            with SharedFolder() as folder:
+                return _Handout(self, job, chunks, folder).run()
         except BaseException:
             self._kill()
             raise
 
+    def start_one(self) -> None:
+        self.workers.append(WorkerHandle(self._setup))
+
+    def bury(self, worker: WorkerHandle) -> None:
+        """End a worker that has died, or is not worth waiting for."""
+        self.workers.remove(worker)
+        worker.kill()
+        worker.process.join(CLOSE_SECONDS)
+
     def close(self) -> None:
         """Ask the workers to leave, then make them."""
-        for worker in self._workers:
-            with suppress(OSError):  # it has left already
-                worker.connection.send(None)
-        deadline = time.monotonic() + _CLOSE_SECONDS
-        for worker in self._workers:
+        for worker in self.workers:
+            worker.ask_to_leave()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for worker in self.workers:
             worker.process.join(max(deadline - time.monotonic(), 0.0))
         self._kill()
 
-    def _start(self, num_workers: int) -> None:
-        """Start what lacks of so many workers, all at once, and wait until they are ready."""
-        # Spawn: forking a process that has threads (torch, BLAS) can deadlock the child.
-        context = multiprocessing.get_context("spawn")
-        fresh = []
-        while len(self._workers) < num_workers:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, self._setup), daemon=True, name="fillwright worker")
-            process.start()
-            theirs.close()
-            fresh.append(_Worker(process, ours))
-            self._workers.append(fresh[-1])
-        deadline = time.monotonic() + _START_SECONDS
-        for worker in fresh:
-            if not worker.connection.poll(max(deadline - time.monotonic(), 0.0)):
-                raise EvaluationError(f"worker process {worker.process.pid} must start within {_START_SECONDS:g} s, has not")
-            try:
-                worker.connection.recv()
-            except (EOFError, OSError):
-                raise _death(worker, "while it started") from None
-
-    def _hand_out(self, job: EpisodeJob, chunks: Sequence[Chunk], job_path: Path) -> list[JobResult]:
-        results: dict[int, JobResult] = {}
-        waiting = deque(range(len(chunks)))
-        idle = list(self._workers)
-        busy: dict[int, tuple[_Worker, float]] = {}  # by number of the chunk: who, until when
-        while waiting or busy:
-            while waiting and idle:
-                number, worker = waiting.popleft(), idle.pop()
-                busy[number] = worker, time.monotonic() + self._deadline_seconds
-                self._send(worker, _Task(job_path, chunks[number], job_path.with_name(f"result-{number}")), job)
-            patience = min(deadline for _, deadline in busy.values()) - time.monotonic()
-            wait([end for worker, _ in busy.values() for end in (worker.connection, worker.process.sentinel)], max(patience, 0.0))
-            for number, (worker, deadline) in list(busy.items()):
-                if worker.connection.poll():
-                    results[number] = self._receive(worker, chunks[number], job_path.with_name(f"result-{number}"), job)
-                    idle.append(worker)
-                    del busy[number]
-                    if results[number].failures and job.on_failure == "stop":
-                        waiting.clear()
-                elif not worker.process.is_alive():
-                    raise _death(worker, f"while it ran {_seeds(job, chunks[number])}")
-                elif time.monotonic() > deadline:
-                    raise EvaluationError(
-                        f"a worker must finish a chunk within {self._deadline_seconds:g} s, has not finished "
-                        f"{_seeds(job, chunks[number])}: raise chunk_deadline_seconds, or lower num_lanes to make chunks shorter"
-                    )
-        return [results[number] for number in sorted(results)]
-
-    def _send(self, worker: _Worker, task: _Task, job: EpisodeJob) -> None:
-        try:
-            worker.connection.send(task)
-        except OSError:
-            raise _death(worker, f"while it ran {_seeds(job, task.chunk)}") from None
-
-    def _receive(self, worker: _Worker, chunk: Chunk, path: Path, job: EpisodeJob) -> JobResult:
-        try:
-            worker.connection.recv()
-        except (EOFError, OSError):
-            raise _death(worker, f"while it ran {_seeds(job, chunk)}") from None
-        content = pickle.loads(path.read_bytes())
-        path.unlink()
-        if isinstance(content, BaseException):
-            raise content
-        assert isinstance(content, JobResult)
-        return content
-
     def _kill(self) -> None:
-        workers, self._workers = self._workers, []
+        workers, self.workers = self.workers, []
         for worker in workers:
-            worker.process.kill()
-            worker.connection.close()
+            worker.kill()
         for worker in workers:
-            worker.process.join(_CLOSE_SECONDS)
+            worker.process.join(CLOSE_SECONDS)
 
 
-def _work(connection: Connection, setup: Callable[[], None] | None) -> None:
-    """The life of a worker: it ends when it is told to, or when its parent is no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    if setup is not None:
-        setup()
-    connection.send("ready")
-    job: EpisodeJob | None = None
-    job_path: Path | None = None
-    while True:
+class _Handout(Generic[Result]):
+    """One job's chunks, on their way to the workers and back."""
+
+    def __init__(self, pool: WorkerProcesses, job: WorkerJob[Result], chunks: Sequence[Chunk], folder: SharedFolder) -> None:
+        self._pool, self._job, self._folder = pool, job, folder
+        self._waiting = deque(Assignment(chunk) for chunk in chunks)
+        self._results: dict[int, Result] = {}  # by start; a chunk's result is here as a whole or not at all
+        self._num_handed_out = 0
+        self._num_deaths = {"before": 0, "running": 0}  # since a worker had loaded the job, since one had finished a chunk
+        self._shared_path = self._pickled("job", job.shared)
+
+    def run(self) -> list[Result]:
+        while self._waiting or self._busy():
+            self._hand_out()
+            self._wait()
+            for worker in list(self._pool.workers):
+                if worker.stage != "idle":
+                    self._hear(worker)
+        ordered = [self._results[start] for start in sorted(self._results)]
+        last = next((at for at, result in enumerate(ordered) if self._job.is_last(result)), len(ordered) - 1)
+        return ordered[: last + 1]
+
+    def _busy(self) -> list[WorkerHandle]:
+        return [worker for worker in self._pool.workers if worker.assignment is not None]
+
+    def _hand_out(self) -> None:
+        pool = self._pool
+        while len(pool.workers) < min(pool.num_workers, len(self._waiting) + len(self._busy())):
+            pool.start_one()
+        for worker in pool.workers:
+            if worker.stage == "idle" and self._waiting:
+                assignment = self._waiting.popleft()
+                self._num_handed_out += 1
+                own_path = self._pickled(f"own-{self._num_handed_out}", self._job.own(assignment.chunk))
+                places = self._folder.places_for(f"result-{self._num_handed_out}")
+                worker.send(Task(self._job.perform, self._shared_path, own_path, places), assignment, pool.chunk_deadline_seconds)
+
+    def _wait(self) -> None:
+        expected = [worker for worker in self._pool.workers if worker.stage != "idle"]
+        patience = min(worker.deadline for worker in expected) - time.monotonic()
+        wait([end for worker in expected for end in (worker.connection, worker.process.sentinel)], max(patience, 0.0))
+
+    def _hear(self, worker: WorkerHandle) -> None:
         try:
-            task: _Task | None = connection.recv()
-        except (EOFError, OSError):
+            answer = worker.news()
+        except WorkerDiedError as death:
+            self._mourn(worker, death)
             return
-        if task is None:
+        if answer == LOADED:
+            self._num_deaths["before"] = 0
+        if not isinstance(answer, Answer):
             return
+        assert worker.assignment is not None and worker.own_path is not None
+        worker.own_path.unlink()
+        start, worker.assignment = worker.assignment.start, None
+        content = read_shared(answer.path)
+        answer.path.unlink()
+        if answer.is_error:
+            raise content
+        self._num_deaths["running"] = 0
+        self._commit(start, content)
+
+    def _commit(self, start: int, result: Result) -> None:
+        self._results[start] = result
+        if self._job.is_last(result):
+            self._waiting = deque(assignment for assignment in self._waiting if assignment.start < start)
+
+    def _mourn(self, worker: WorkerHandle, death: WorkerDiedError) -> None:
+        """Make a death good by choice: what the worker was at is done by another."""
+        self._pool.bury(worker)
+        assignment, is_running = worker.assignment, worker.stage == "running"
+        when, num_bearable = ("running", DEATHS_WITHOUT_SUCCESS) if is_running else ("before", DEATHS_BEFORE_RUNNING)
+        self._num_deaths[when] += 1
+        message, remedy = what_happened(worker, death, self._job.describe(assignment.chunk) if assignment else "")
+        if self._pool.on_worker_death == "fail" or self._num_deaths[when] >= num_bearable:
+            raise EvaluationError(f"{message}: {remedy}")
+        warnings.warn(f"{message}: a new worker takes over", RuntimeWarning, stacklevel=2)
+        if assignment is None:
+            return
+        if not is_running:  # no episode is to blame
+            self._waiting.appendleft(assignment)
+            return
+        again = after_death(assignment)
+        if again[0].is_guilty:
+            how = f"{DEATHS_OF_ONE_POSITION} have not: the last {death.how}"
+            self._commit(assignment.start, self._job.give_up(assignment.start, how))
+        else:
+            self._waiting.extendleft(reversed(again))
+
+    def _pickled(self, name: str, value: object) -> Path:
         try:
-            if job is None or job_path != task.job_path:
-                job, job_path = pickle.loads(task.job_path.read_bytes()), task.job_path
-            content = _portable_result(run_chunk(job, *task.chunk))
-        except Exception as error:
-            content = pickle.dumps(_portable(error))
-        task.result_path.write_bytes(content)
-        try:
-            connection.send("done")
+            return write_shared(self._folder.places_for(name), value)
         except OSError:
-            return
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _portable_result(result: JobResult) -> bytes:
-    failures = {at: replace(failure, exception=_portable(failure.exception)) for at, failure in result.failures.items()}
-    return pickle.dumps(JobResult(result.episodes, failures), pickle.HIGHEST_PROTOCOL)
-
-
-def _portable(error: Exception) -> Exception:
-    """Return the exception with its traceback as a note, or a plain one with the same text where it cannot be pickled."""
-    note = "in a worker process:\n" + "".join(traceback.format_exception(error))
-    try:
-        copy = pickle.loads(pickle.dumps(error))
-        portable = copy if isinstance(copy, Exception) else EvaluationError(str(error))
-    except Exception:  # a user's exception may fail to pickle in any way
-        portable = EvaluationError(f"{type(error).__name__}: {error}")
-    portable.add_note(note)
-    return portable
-
-
-def _pickled(job: EpisodeJob) -> bytes:
-    try:
-        return pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # pickling runs users' code
-        raise ConfigError(
-            f"parts, policy and seeds must be picklable for worker processes, were not ({type(error).__name__}: {error}): "
-            "define classes and functions in a module, or use InlineBackend"
-        ) from error
-
-
-def _death(worker: _Worker, when: str) -> EvaluationError:
-    worker.process.join(_CLOSE_SECONDS)
-    code = worker.process.exitcode
-    how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-    return EvaluationError(
-        f"worker process {worker.process.pid} must stay alive, ended with {how} {when}: "
-        "look at its output above; SIGKILL is often the memory limit; a script that uses worker processes must guard its start "
-        "with if __name__ == '__main__'"
-    )
-
-
-def _seeds(job: EpisodeJob, chunk: Chunk) -> str:
-    ids = job.seed_id[slice(*chunk)].tolist()
-    shown = ", ".join(map(str, ids[:10])) + (f", … {ids[-1]}" if len(ids) > 10 else "")
-    return f"the {len(ids)} seeds {shown}"
+            raise
+        except Exception as error:  # pickling runs users' code
+            raise not_picklable("parts, policy, seeds and episodes in progress", error) from error

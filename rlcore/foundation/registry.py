@@ -7,7 +7,9 @@ from typing import Any
 
 from rlcore.foundation.errors import ConfigError, nearest_name
 
-CATEGORIES = ("market", "simulator", "observation", "action", "reward", "network", "agent")
+CATEGORIES = (
+    "market", "simulator", "observation", "action", "reward", "auxiliary", "seeds", "task", "network", "agent", "logger",
+)  # fmt: skip
 
 
 class Registry(Mapping[tuple[str, str], Any]):

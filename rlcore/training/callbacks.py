@@ -66,6 +66,21 @@ def read_monitor(metrics: dict[str, float], monitor: str) -> float | None:
     return value
 
 
+def is_of_validation(monitor: str) -> bool:
+    """Whether a metric is made by validation, of whichever set; the others are there after every update."""
+    return monitor.startswith("validation/")
+
+
+def check_mode(mode: str) -> None:
+    """Hold a mode to "max" or "min".
+
+    Raises:
+        ConfigError: for another.
+    """
+    if mode not in ("max", "min"):
+        raise ConfigError(f"mode must be 'max' or 'min', was {mode!r}")
+
+
 def worst(mode: Literal["max", "min"]) -> float:
     """Return what every finite value is better than."""
     return -math.inf if mode == "max" else math.inf
@@ -77,17 +92,18 @@ def is_better(value: float, than: float, mode: Literal["max", "min"], min_delta:
 
 
 class EarlyStopping(Callback):
-    """Ends the training when validation has stopped improving.
+    """Ends the training when a metric has stopped improving.
 
-    Every validation counts as a wait of one; one that improves on the best so far by more than ``min_delta`` (and beats the
-    baseline, where one is given) sets the wait back to zero. The training ends at a wait of ``patience``, never at the first
-    validation.
+    A metric of validation (``validation/…``, or ``validation/<name>/…`` of one of several sets) is judged after every validation,
+    any other (``train/…``) after every iteration's update. Every judgement counts as a wait of one; one that improves on the best
+    so far by more than ``min_delta`` (and beats the baseline by as much, where one is given) sets the wait back to zero. The
+    training ends at a wait of ``patience``, never at the first judgement. Where the metric is absent, nothing is judged.
 
     Args:
         monitor: name of a metric.
-        patience: so many validations in a row without improvement end the training; 0 is the same as 1.
+        patience: so many judgements in a row without improvement end the training; 0 is the same as 1.
         baseline: improvements below it do not set the wait back.
-        restore_best_weights: put the agent of the best validation back at the end. It is kept whole (with its replay memory) here
+        restore_best_weights: put the agent of the best judgement back at the end. It is kept whole (with its replay memory) here
             and in every checkpoint; where that is too much, let ``CheckpointWriter`` keep the best instead.
     """
 
@@ -104,36 +120,34 @@ class EarlyStopping(Callback):
     ) -> None:
         super().__init__(name)
         if patience < 0:
-            raise ConfigError(f"patience of early stopping must be 0 or more validations, was {patience}")
+            raise ConfigError(f"patience of early stopping must be 0 or more judgements, was {patience}")
+        check_mode(mode)
         self.monitor, self.min_delta, self.patience = monitor, abs(min_delta), patience
         self.mode, self.baseline, self.restore_best_weights = mode, baseline, restore_best_weights
         self.reset()
 
     def reset(self) -> None:
         self.wait = 0
-        self.num_validations = 0
+        self.num_judgements = 0
         self.best = worst(self.mode)
         self.best_iteration = 0
         self._best_agent: dict[str, Any] | None = None
 
     def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        if trainer.val_every_n_iters is None:
-            raise ConfigError("val_every_n_iters must be set for early stopping, was None: nothing would ever be judged")
+        if trainer.val_every_n_iters is None and is_of_validation(self.monitor):
+            raise ConfigError(
+                f"val_every_n_iters must be set to stop early by {self.monitor}, was None: nothing would ever be judged; "
+                "set it, or monitor a metric of training"
+            )
         self._stop_if_waited_enough(trainer)  # continued after it had stopped: stays stopped, unless given more patience
 
+    def on_train_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        if not is_of_validation(self.monitor):
+            self._judge(trainer, vessel)
+
     def on_validate_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        value = read_monitor(trainer.metrics, self.monitor)
-        if value is None:
-            return
-        self.wait += 1
-        self.num_validations += 1
-        if is_better(value, self.best, self.mode, self.min_delta):
-            self.best, self.best_iteration = value, trainer.iteration
-            if self.restore_best_weights:
-                self._best_agent = copy.deepcopy(vessel.agent.state_dict())
-            if self.baseline is None or is_better(value, self.baseline, self.mode, self.min_delta):
-                self.wait = 0
-        self._stop_if_waited_enough(trainer)
+        if is_of_validation(self.monitor):
+            self._judge(trainer, vessel)
 
     def on_fit_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
         if self.restore_best_weights and self._best_agent is not None and trainer.status != "terminated":
@@ -142,21 +156,36 @@ class EarlyStopping(Callback):
     def state_dict(self) -> dict[str, Any]:
         return {
             "wait": self.wait,
-            "num_validations": self.num_validations,
+            "num_judgements": self.num_judgements,
             "best": self.best,
             "best_iteration": self.best_iteration,
             "best_agent": self._best_agent,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.wait, self.num_validations = state["wait"], state["num_validations"]
+        self.wait, self.num_judgements = state["wait"], state["num_judgements"]
         self.best, self.best_iteration = state["best"], state["best_iteration"]
         self._best_agent = copy.deepcopy(state["best_agent"])
 
+    def _judge(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        value = read_monitor(trainer.metrics, self.monitor)
+        if value is None:
+            return
+        self.wait += 1
+        self.num_judgements += 1
+        if is_better(value, self.best, self.mode, self.min_delta):
+            self.best, self.best_iteration = value, trainer.iteration
+            if self.restore_best_weights:
+                self._best_agent = copy.deepcopy(vessel.agent.state_dict())
+            if self.baseline is None or is_better(value, self.baseline, self.mode, self.min_delta):
+                self.wait = 0
+        self._stop_if_waited_enough(trainer)
+
     def _stop_if_waited_enough(self, trainer: Trainer) -> None:
-        if self.num_validations > 1 and self.wait >= max(self.patience, 1):
+        if self.num_judgements > 1 and self.wait >= max(self.patience, 1):
+            times = "validations" if is_of_validation(self.monitor) else "iterations"
             best = f"best {self.best:.6g} after iteration {self.best_iteration}"
-            trainer.stop("early_stopped", f"{self.monitor} did not improve in {self.wait} validations; {best}")
+            trainer.stop("early_stopped", f"{self.monitor} did not improve in {self.wait} {times}; {best}")
 
 
 class MetricsWriter(Callback):

@@ -22,14 +22,14 @@ import torch
 from rlcore.foundation.atomic_files import write_atomically
 from rlcore.foundation.errors import CheckpointError, ContractError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 TOP_KEYS = ("format_version", "config", "iteration", "vessel", "trainer", "callbacks", "loggers", "library_versions")
 
 _MAGIC = b"FWCKPT01"
 _MAGIC_FAMILY = _MAGIC[:6]
 _HEADER_LENGTH = len(_MAGIC) + 32 + 8
 _ARRAY, _SCALAR = "__numpy_array__", "__numpy_scalar__"
-_FILE_NAME = re.compile(r"iteration_(\d+)\.ckpt")
+_FILE_NAME = re.compile(r"iteration_(\d+)(-.*)?\.ckpt")
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +88,15 @@ def latest_valid_checkpoint(folder: Path) -> Path | None:
 
 def checkpoints_in(folder: Path) -> list[Path]:
     """Return the checkpoints of a folder, the one with the most iterations first, whole or not."""
-    found = ((_FILE_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
-    numbered = [(int(match[1]), path) for match, path in found if match]
-    return [path for _, path in sorted(numbered, reverse=True)]
+    found = [path for path in (folder.iterdir() if folder.is_dir() else ()) if _FILE_NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: (iteration_of(path.name), path.name), reverse=True)
+
+
+def iteration_of(name: str) -> int:
+    """Return the iteration after which a checkpoint was written, by the name of its file."""
+    match = _FILE_NAME.fullmatch(name)
+    assert match is not None  # asked of names that checkpoints_in or a writer gave
+    return int(match[1])
 
 
 def _checked_payload(path: Path) -> bytes:

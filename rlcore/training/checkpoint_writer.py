@@ -1,15 +1,17 @@
-"""The callback that keeps checkpoints: every n iterations, at the end, and the best by a validation metric."""
+"""The callback that keeps checkpoints: every n iterations, every so many seconds, at the end, and the best by a metric."""
 
 from __future__ import annotations
 
 import logging
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rlcore.foundation.errors import ConfigError
-from rlcore.training.callbacks import CHECKPOINT, Callback, is_better, read_monitor, worst
-from rlcore.training.checkpoint import checkpoint_name, checkpoints_in, write_checkpoint
+from rlcore.training.callbacks import CHECKPOINT, Callback, check_mode, is_better, is_of_validation, read_monitor, worst
+from rlcore.training.checkpoint import checkpoints_in, iteration_of, write_checkpoint
+from rlcore.training.checkpoint_file_name import PLAIN_FILE_NAME, CheckpointFileName
 
 if TYPE_CHECKING:
     from rlcore.training.trainer import Trainer
@@ -25,11 +27,15 @@ class CheckpointWriter(Callback):
     never dropped. What to keep stands in the checkpoint itself, so that what a kill left undone is done at the next start.
 
     Args:
-        every_n_iters: write after iterations n, 2n, …; None: only at the end, and the best.
+        every_n_iters: write after iterations n, 2n, …; None: for other reasons only.
+        every_seconds: write when so much time has passed since the last one that this process wrote, the first at once; None:
+            whatever the time.
         save_on_end: write after the last iteration too.
         keep_last: so many of the newest are kept, and the best besides; None: all.
-        monitor: the validation metric that says which is best; None: there is no best.
-        pointers: relative links, or copies for file systems without links.
+        monitor: the metric that says which is best, of validation or of training; None: there is no best.
+        file_name: what the files are called (``CheckpointFileName`` says what may stand in it). A metric stands there with its
+            newest value, of this iteration or of the last that had it.
+        pointers: relative links, or copies for file systems without links; None: there are no pointers.
     """
 
     order: ClassVar[int] = CHECKPOINT
@@ -39,37 +45,49 @@ class CheckpointWriter(Callback):
         folder: Path,
         *,
         every_n_iters: int | None = 1,
+        every_seconds: float | None = None,
         save_on_end: bool = True,
         keep_last: int | None = None,
         monitor: str | None = "validation/return/mean",
         mode: Literal["max", "min"] = "max",
-        pointers: Literal["link", "copy"] = "link",
+        file_name: str = PLAIN_FILE_NAME,
+        pointers: Literal["link", "copy"] | None = "link",
         name: str = "",
     ) -> None:
         super().__init__(name)
         for what, value in (("every_n_iters", every_n_iters), ("keep_last", keep_last)):
             if value is not None and value < 1:
                 raise ConfigError(f"{what} of the checkpoint writer must be 1 or more, or None, was {value}")
+        if every_seconds is not None and not every_seconds > 0:
+            raise ConfigError(f"every_seconds of the checkpoint writer must be positive, or None, was {every_seconds}")
+        if pointers not in ("link", "copy", None):
+            raise ConfigError(f"pointers of the checkpoint writer must be 'link', 'copy' or None, was {pointers!r}")
+        check_mode(mode)
         self.folder = Path(folder)
-        self.every_n_iters, self.save_on_end, self.keep_last = every_n_iters, save_on_end, keep_last
+        self.every_n_iters, self.every_seconds = every_n_iters, every_seconds
+        self.save_on_end, self.keep_last = save_on_end, keep_last
         self.monitor, self.mode, self.pointers = monitor, mode, pointers
+        self._file_name = CheckpointFileName(file_name)
         self.reset()
 
     @property
     def latest_path(self) -> Path | None:
         """The newest checkpoint of this training."""
-        return self.folder / checkpoint_name(self._kept[-1]) if self._kept else None
+        return self.folder / self._kept[-1] if self._kept else None
 
     @property
     def best_path(self) -> Path | None:
-        """The checkpoint of the best validation so far."""
-        return self.folder / checkpoint_name(self.best_iteration) if self.best_iteration else None
+        """The checkpoint of the best judgement so far."""
+        best = [name for name in self._kept if iteration_of(name) == self.best_iteration]
+        return self.folder / best[0] if best else None
 
     def reset(self) -> None:
         self.best = worst(self.mode)
         self.best_iteration = 0
         self._is_new_best = False
-        self._kept: list[int] = []
+        self._kept: list[str] = []  # names of files, oldest first
+        self._newest: dict[str, float] = {}  # values of the metrics that file names show
+        self._written_at: float | None = None  # by this process's clock
 
     def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
         existing = checkpoints_in(self.folder)
@@ -83,50 +101,79 @@ class CheckpointWriter(Callback):
         if trainer.resumed_from is not None:
             self._tidy(trainer.iteration)
 
+    def on_train_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        if self.monitor is not None and not is_of_validation(self.monitor):
+            self._judge(trainer, self.monitor)
+
     def on_validate_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        value = None if self.monitor is None else read_monitor(trainer.metrics, self.monitor)
-        if value is not None and is_better(value, self.best, self.mode):
-            self.best, self.best_iteration, self._is_new_best = value, trainer.iteration, True
+        if self.monitor is not None and is_of_validation(self.monitor):
+            self._judge(trainer, self.monitor)
 
     def on_iteration_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        metrics = trainer.metrics
+        self._newest |= {name: metrics[name] for name in self._file_name.metrics if name in metrics}
         is_due = self.every_n_iters is not None and trainer.iteration % self.every_n_iters == 0
         is_last = self.save_on_end and trainer.status != "running"
-        if is_due or is_last or self._is_new_best:
+        if is_due or is_last or self._is_new_best or self._is_time():
             self._is_new_best = False
             self._write(trainer, vessel)
+            self._written_at = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "best_iteration": self.best_iteration, "kept": list(self._kept)}
+        return {
+            "best": self.best,
+            "best_iteration": self.best_iteration,
+            "kept": list(self._kept),
+            "newest": dict(self._newest),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.reset()
-        self.best, self.best_iteration, self._kept = state["best"], state["best_iteration"], list(state["kept"])
+        self.best, self.best_iteration = state["best"], state["best_iteration"]
+        self._kept, self._newest = list(state["kept"]), dict(state["newest"])
+
+    def _judge(self, trainer: Trainer, monitor: str) -> None:
+        value = read_monitor(trainer.metrics, monitor)
+        if value is not None and is_better(value, self.best, self.mode):
+            self.best, self.best_iteration, self._is_new_best = value, trainer.iteration, True
+
+    def _is_time(self) -> bool:
+        if self.every_seconds is None:
+            return False
+        return self._written_at is None or time.monotonic() - self._written_at >= self.every_seconds
 
     def _write(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        before = [*self._kept, trainer.iteration]
+        name = self._file_name.render(trainer.iteration, {**trainer.metrics, **self._newest})
+        before = [*self._kept, name]
         newest = before if self.keep_last is None else before[-self.keep_last :]
-        self._kept = [iteration for iteration in before if iteration in newest or iteration == self.best_iteration]
-        write_checkpoint(self.folder / checkpoint_name(trainer.iteration), trainer.checkpoint(vessel))
+        self._kept = [kept for kept in before if kept in newest or iteration_of(kept) == self.best_iteration]
+        write_checkpoint(self.folder / name, trainer.checkpoint(vessel))
         self._point_to_both()
-        for iteration in set(before) - set(self._kept):
-            (self.folder / checkpoint_name(iteration)).unlink(missing_ok=True)
+        for dropped in set(before) - set(self._kept):
+            (self.folder / dropped).unlink(missing_ok=True)
+        for path in checkpoints_in(self.folder):  # of a training that had come so far when it was killed, and named it otherwise
+            if iteration_of(path.name) == trainer.iteration and path.name != name:
+                path.unlink()
 
     def _tidy(self, iteration: int) -> None:
         """Finish what a kill interrupted, and forget files that do not lie here (the training moved to another folder)."""
-        if self.best_path is not None and not self.best_path.exists():
-            logger.warning("best checkpoint %s is not in the folder any more: the best is judged anew", self.best_path)
+        self._kept = [kept for kept in self._kept if (self.folder / kept).exists()]
+        if self.best_iteration and self.best_path is None:
+            logger.warning(
+                "the best checkpoint, of iteration %d, is not in %s any more: the best is judged anew",
+                self.best_iteration,
+                self.folder,
+            )
             self.best, self.best_iteration = worst(self.mode), 0
-        self._kept = [kept for kept in self._kept if (self.folder / checkpoint_name(kept)).exists()]
         if self.keep_last is not None:
-            dropped = {checkpoint_name(earlier) for earlier in range(iteration)} - {checkpoint_name(kept) for kept in self._kept}
             for path in checkpoints_in(self.folder):
-                if path.name in dropped:
+                if iteration_of(path.name) < iteration and path.name not in self._kept:
                     path.unlink()
         self._point_to_both()
 
     def _point_to_both(self) -> None:
         for name, path in (("latest.ckpt", self.latest_path), ("best.ckpt", self.best_path)):
-            if path is not None:
+            if path is not None and self.pointers is not None:
                 self._point(name, path)
 
     def _point(self, name: str, target: Path) -> None:

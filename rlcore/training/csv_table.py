@@ -4,46 +4,37 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.foundation.atomic_files import write_atomically
-
-Cell = str | int | float
-_KEY = "iteration"
+from rlcore.training.table_file import KEY, Row, TableFile
 
 
-class CsvTable:
-    """Rows by iteration, in order. Floats are written so that they read back to the same bits; absent cells are empty.
-
-    Args:
-        path: of the file; its first column is ``iteration``.
-    """
+class CsvTable(TableFile):
+    """Floats are written so that they read back to the same bits; absent cells are empty."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self._columns: list[str] | None = None  # None: the file has not been looked at yet
 
-    def append(self, iteration: int, rows: Sequence[Mapping[str, Cell]]) -> None:
-        """Add rows of one iteration. What is handed over survives a kill of the process at once."""
+    def append(self, iteration: int, rows: Sequence[Row]) -> None:
         columns = self._known_columns()
         fresh = list(dict.fromkeys(name for row in rows for name in row if name not in columns))
         if fresh or not self.path.exists():
             kept = self._rows()
-            self._columns = columns = (columns or [_KEY]) + fresh
+            self._columns = columns = (columns or [KEY]) + fresh
             write_atomically(self.path, _encoded(columns, kept, with_header=True))
-        lines = [{_KEY: iteration, **row} for row in rows]
+        lines = [{KEY: iteration, **row} for row in rows]
         with self.path.open("ab") as stream:
             stream.write(_encoded(columns, lines, with_header=False))
 
     @property
     def num_columns(self) -> int:
-        """How many columns there are; together with an iteration it says what the file was then."""
         return len(self._known_columns())
 
     def cut_after(self, iteration: int, num_columns: int) -> None:
-        """Keep the rows up to an iteration, and so many columns; a half-written last line goes too."""
-        kept = [row for row in self._rows() if row[_KEY].isdigit() and int(row[_KEY]) <= iteration]
+        kept = [row for row in self._rows() if row[KEY].isdigit() and int(row[KEY]) <= iteration]
         self._columns = self._known_columns()[:num_columns]
         if kept:
             write_atomically(self.path, _encoded(self._columns, kept, with_header=True))
@@ -51,9 +42,11 @@ class CsvTable:
             self.clear()
 
     def clear(self) -> None:
-        """Begin anew: the file vanishes until the next row."""
         self.path.unlink(missing_ok=True)
         self._columns = []
+
+    def close(self) -> None:
+        """It has its final form at all times."""
 
     def _known_columns(self) -> list[str]:
         if self._columns is None:
@@ -69,7 +62,7 @@ class CsvTable:
         return self.path.read_text(encoding="utf-8") if self.path.exists() else ""
 
 
-def _encoded(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]], *, with_header: bool) -> bytes:
+def _encoded(columns: Sequence[str], rows: Sequence[Row], *, with_header: bool) -> bytes:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore", lineterminator="\n")
     if with_header:

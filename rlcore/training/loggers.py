@@ -1,107 +1,175 @@
-"""Where the numbers of a training go. A logger writes what it is told; it decides nothing."""
+"""Where the numbers of a training go. A logger writes what it is told; it decides nothing but how much it wants to hear."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from rlcore.environment.episode_table import EpisodeTable
+from rlcore.foundation.errors import ConfigError
 from rlcore.training.csv_table import CsvTable
-
-Phase = Literal["train", "validation", "test"]
+from rlcore.training.episode_files import PHASES, EpisodeFiles, Phase
+from rlcore.training.log_levels import LogLevel, columns_from, metrics_from
 
 
 class Logger:
-    """Base of all loggers: override what matters.
+    """Base of all loggers: override what matters. One's own is a few lines::
 
-    ``name`` is the key of its state in checkpoints, unique among the loggers of a trainer.
+        class BestReturn(Logger):
+            def reset(self):
+                self.best = -math.inf
+
+            def log_metrics(self, iteration, metrics):
+                self.best = max(self.best, metrics.get("train/return/mean", -math.inf))
+
+            def state_dict(self):
+                return {"best": self.best}
+
+            def load_state_dict(self, state):
+                self.best = state["best"]
+
+    Args:
+        name: the key of its state in checkpoints, unique among the loggers of a trainer; "": the name of the class.
+        level: it is told what has this level and above (``rlcore.training.log_levels`` says which name has which level).
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", level: LogLevel = LogLevel.PERIODIC) -> None:
         self.name = name or type(self).__name__
+        self.level = LogLevel(level)
 
     def log_metrics(self, iteration: int, metrics: dict[str, float]) -> None:
-        """Take the metrics of one iteration (or of a test after it), once per iteration, in order."""
+        """Take the metrics of one iteration, once per iteration, in order; or those of a test after it."""
 
     def log_episodes(self, phase: str, iteration: int, table: EpisodeTable) -> None:
-        """Take the episodes of a phase, "train", "validation" or "test"."""
+        """Take the episodes of a phase: "train", "validation" (a further set: "validation/<name>") or "test"."""
 
     def reset(self) -> None:
         """Forget everything: called when a training begins anew, and never when it is continued."""
 
+    def close(self) -> None:
+        """Write what still waits: a training or a test has ended. There may be another."""
+
     def state_dict(self) -> dict[str, Any]:
+        """Return plain data, tensors and arrays only."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Go on from a checkpoint: what was written after it is taken back."""
+
+
+def send_metrics(loggers: Sequence[Logger], iteration: int, metrics: dict[str, float]) -> None:
+    """Tell every logger the metrics of its level and above."""
+    for sink in loggers:
+        sink.log_metrics(iteration, metrics_from(sink.level, metrics))
+
+
+def send_episodes(loggers: Sequence[Logger], phase: str, iteration: int, table: EpisodeTable) -> None:
+    """Hand every logger the episodes of a phase, with the columns of its level and above."""
+    for sink in loggers:
+        sink.log_episodes(phase, iteration, columns_from(sink.level, phase, table))
+
+
+def close_all(loggers: Sequence[Logger]) -> None:
+    """Tell every logger that a training or a test has ended."""
+    for sink in loggers:
+        sink.close()
 
 
 class ConsoleLogger(Logger):
-    """Writes one line per iteration.
+    """Writes one line every so many iterations, and one at the end.
+
+    A line shows the newest value of each figure since the line before. Where several iterations had it, their mean stands behind
+    it in brackets; a figure that none had (a training by steps in which no episode ended, say) is left out::
+
+        [iteration 20]  train/return/mean 1.25 (1.0625)  validation/return/mean 1.5  train/total_steps 5120
 
     Args:
-        shown: names of metrics, in order; those that an iteration lacks are left out.
+        shown: names of metrics, in order; None: what a phase earned, of training, every validation set and test.
+        every_n_iters: iterations for each line.
         stream: where to; None: standard output.
+        level: what is shown is chosen by name already, so that nothing is held back.
     """
 
     def __init__(
         self,
-        shown: Sequence[str] = ("train/return/mean", "validation/return/mean", "test/return/mean"),
+        shown: Sequence[str] | None = None,
         *,
+        every_n_iters: int = 1,
         stream: TextIO | None = None,
+        level: LogLevel = LogLevel.DEBUG,
         name: str = "",
     ) -> None:
-        super().__init__(name)
-        self._shown = tuple(shown)
-        self._stream = stream
+        super().__init__(name, level)
+        if every_n_iters < 1:
+            raise ConfigError(f"every_n_iters of the console logger must be 1 or more, was {every_n_iters}")
+        self._shown, self._every_n_iters, self._stream = shown, every_n_iters, stream
+        self.reset()
+
+    def reset(self) -> None:
+        self._iteration = 0  # the last one that was told of
+        self._waiting: dict[str, list[float]] = {}  # values since the line before, by name
 
     def log_metrics(self, iteration: int, metrics: dict[str, float]) -> None:
-        parts = [f"{name} {metrics[name]:.6g}" for name in self._shown if name in metrics]
+        is_test = iteration == self._iteration
+        self._iteration = iteration
+        for name in _earned(metrics) if self._shown is None else self._shown:
+            if name in metrics:
+                self._waiting.setdefault(name, []).append(metrics[name])
+        if is_test or iteration % self._every_n_iters == 0:
+            self._write_line()
+
+    def close(self) -> None:
+        if self._waiting:
+            self._write_line()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"iteration": self._iteration, "waiting": {name: list(values) for name, values in self._waiting.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._iteration = state["iteration"]
+        self._waiting = {name: list(values) for name, values in state["waiting"].items()}
+
+    def _write_line(self) -> None:
+        names = [name for name in self._shown or self._waiting if name in self._waiting]
+        figures = [f"{name} {_newest_and_mean(self._waiting[name])}" for name in names]
+        self._waiting = {}
         stream = self._stream or sys.stdout
-        stream.write("  ".join([f"[iteration {iteration}]", *parts]) + "\n")
+        stream.write("  ".join([f"[iteration {self._iteration}]", *figures]) + "\n")
         stream.flush()
 
 
 class CsvLogger(Logger):
     """Writes every episode, with its iteration, as a row of ``train_episodes.csv``, ``validation_episodes.csv`` or ``test_…``.
 
-    A continued training cuts the files back to the checkpoint's iteration and goes on. A test replaces the test file.
-
     Args:
         phases: whose episodes are written.
     """
 
-    def __init__(self, folder: Path, phases: Sequence[Phase] = ("train", "validation", "test"), *, name: str = "") -> None:
-        super().__init__(name)
-        self._tables = {str(phase): CsvTable(Path(folder) / f"{phase}_episodes.csv") for phase in phases}
-        self._iteration = 0
-
-    def reset(self) -> None:
-        self._iteration = 0
+    def __init__(
+        self, folder: Path, phases: Sequence[Phase] = PHASES, *, level: LogLevel = LogLevel.PERIODIC, name: str = ""
+    ) -> None:
+        super().__init__(name, level)
+        self._files = EpisodeFiles(folder, phases, "csv", CsvTable)
 
     def log_episodes(self, phase: str, iteration: int, table: EpisodeTable) -> None:
-        if phase not in self._tables:
-            return
-        if phase == "test":
-            self._tables[phase].clear()
-        elif self._iteration == 0:  # a new training's first rows: the files of another end here
-            for earlier in self._tables_of_training().values():
-                earlier.clear()
-        if phase != "test":
-            self._iteration = iteration
-        rows = table.to_frame().to_dict("records")
-        self._tables[phase].append(iteration, [{str(name): cell for name, cell in row.items()} for row in rows])
+        self._files.append(phase, iteration, table)
+
+    def reset(self) -> None:
+        self._files.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        num_columns = {phase: table.num_columns for phase, table in self._tables_of_training().items()}
-        return {"iteration": self._iteration, "num_columns": num_columns}
+        return self._files.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._iteration = state["iteration"]
-        for phase, table in self._tables_of_training().items():
-            table.cut_after(self._iteration, state["num_columns"].get(phase, table.num_columns))
+        self._files.load_state_dict(state)
 
-    def _tables_of_training(self) -> dict[str, CsvTable]:
-        return {phase: table for phase, table in self._tables.items() if phase != "test"}
+
+def _earned(metrics: Mapping[str, float]) -> list[str]:
+    return [name for name in metrics if name.endswith(("/return/mean", "/reward_per_step"))]
+
+
+def _newest_and_mean(values: Sequence[float]) -> str:
+    newest = f"{values[-1]:.6g}"
+    return newest if len(values) == 1 else f"{newest} ({sum(values) / len(values):.6g})"

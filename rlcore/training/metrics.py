@@ -1,18 +1,21 @@
 """Names and rules of the metrics of a training.
 
-Names: ``train/…``, ``validation/…``, ``test/…``. All three are made by one rule from a table with one row per episode
-(``EpisodeTable.summary``):
+Names: ``train/…``, ``validation/…`` (where there are several validation sets: ``validation/<name>/…``), ``test/…``. All are made
+by one rule from a table with one row per episode (``EpisodeTable.summary``); a phase counts the episodes that ended in it:
 
-- ``<phase>/<figure>/mean`` and ``/std`` over the episodes that have the figure; figures are ``num_steps``, ``return``,
-  ``reward/<name>`` (the weighted sum over an episode: these add up to the return), ``component/<name>`` (unweighted) and the
-  simulator's metrics;
+- ``<phase>/<figure>/mean`` and ``/std`` (of the population: divided by n) over the episodes that have the figure. Figures are
+  ``num_steps``, ``return``, ``reward/<name>`` (the weighted sum over an episode's steps: these add up to the return),
+  ``component/<name>`` (the same unweighted), ``auxiliary/<name>`` (the mean over an episode's steps) and the simulator's metrics;
 - ``<phase>/<figure>/num_missing``: how many episodes do not have it; it is there only when some do not, and a figure that no
   episode has, has no mean;
-- ``<phase>/num_episodes``, ``/num_failed``, ``/truncated_fraction``.
+- ``<phase>/num_episodes``, and among them ``num_failed``, which take no part in any other figure; ``truncated_fraction`` of the
+  others.
 
-Of training besides: ``train/update/<name>``, what the agent says of its update, and ``train/total_episodes`` and
-``train/total_steps``, sums over all iterations. Every value is finite. What a clock says is not a metric: it is never the same
-twice (``FitResult.seconds``).
+Of training besides: ``train/update/<name>``, what the agent says of its update; ``train/total_episodes`` and
+``train/total_steps``, sums over all iterations; and, where it is counted in steps, ``train/reward_per_step``, the mean over the
+iteration's steps, because an iteration in which no episode ends has no other figure of what was earned.
+
+Every value is finite. What a clock says is not a metric: it is never the same twice (``FitResult.seconds``).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Mapping
 
 from rlcore.environment.episode_table import EpisodeTable
 from rlcore.foundation.errors import ContractError
+from rlcore.training.collection import Collected
 from rlcore.training.results import Progress
 
 
@@ -30,12 +34,23 @@ def episode_metrics(phase: str, table: EpisodeTable) -> dict[str, float]:
     return {f"{phase}/{name}": value for name, value in table.summary().items()}
 
 
-def update_metrics(figures: Mapping[str, float]) -> dict[str, float]:
-    """Return what an agent says of its update.
+def train_metrics(collected: Collected, update_figures: Mapping[str, float], progress: Progress) -> dict[str, float]:
+    """Return what an iteration's collection and update show.
 
     Raises:
-        ContractError: for a figure that is not finite: the parameters are spoilt, and must not reach a checkpoint.
+        ContractError: for a figure of the update that is not finite.
     """
+    return {
+        **episode_metrics("train", collected.table),
+        **{f"train/{name}": value for name, value in collected.figures.items()},
+        **_update_metrics(update_figures),
+        "train/total_episodes": float(progress.num_episodes),
+        "train/total_steps": float(progress.num_steps),
+    }
+
+
+def _update_metrics(figures: Mapping[str, float]) -> dict[str, float]:
+    # A figure that is not finite says that the parameters are spoilt: they must not reach a checkpoint.
     for name, value in figures.items():
         if not math.isfinite(value):
             raise ContractError(
@@ -43,8 +58,3 @@ def update_metrics(figures: Mapping[str, float]) -> dict[str, float]:
                 "lower the learning rate or scale the rewards; the last checkpoint stands"
             )
     return {f"train/update/{name}": float(value) for name, value in figures.items()}
-
-
-def total_metrics(progress: Progress) -> dict[str, float]:
-    """Return sums over all iterations so far."""
-    return {"train/total_episodes": float(progress.num_episodes), "train/total_steps": float(progress.num_steps)}

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
-from rlcore.environment.backends import EpisodeBackend, build_backend
+from rlcore.contracts.seeds import SeedSet
+from rlcore.environment.backends import EpisodeBackend
+from rlcore.environment.episode_table import EpisodeTable
+from rlcore.environment.worker_recovery import OnWorkerDeath
 from rlcore.foundation.errors import ConfigError
 from rlcore.training.callbacks import Callback
 from rlcore.training.checkpoint import FORMAT_VERSION, read_checkpoint
 from rlcore.training.interruption import Interruption, IterationAbandoned
-from rlcore.training.loggers import Logger
-from rlcore.training.metrics import episode_metrics, total_metrics, update_metrics
+from rlcore.training.loggers import Logger, close_all, send_episodes, send_metrics
+from rlcore.training.metrics import episode_metrics, train_metrics
 from rlcore.training.results import FitResult, Progress, Status, TestResult
 from rlcore.training.resume import library_versions, refuse_equal_names, refuse_other_config, restore_by_name, warn_if_inexact
 from rlcore.training.vessel import TrainingVessel
+from rlcore.training.worker_backend import FiniteEnvType, backend_like_here
 
-FiniteEnvType = Literal["inline", "dummy", "subproc", "shmem"]
 Hook = Literal[
     "on_fit_start", "on_fit_end", "on_iteration_start", "on_iteration_end", "on_train_start", "on_train_end",
     "on_validate_start", "on_validate_end", "on_test_start", "on_test_end",
@@ -38,8 +39,11 @@ class Trainer:
         val_every_n_iters: validate after iterations n, 2n, …; None: never.
         concurrency: worker processes; results do not depend on it.
         finite_env_type: "subproc" (or "shmem"): episodes run in worker processes; "inline" (or "dummy"): in this one.
-        fast_dev_run: so many seeds of each set and episodes an iteration, to see whether everything runs.
+        fast_dev_run: so many seeds of each set, and episodes (or steps of every lane) an iteration, to see if everything runs.
         worker_setup: called once in every worker process, for what is not inherited (plugins, say); importable.
+        on_worker_death: "fail": a worker process that dies ends the training with an error. "restart": a new one takes over what
+            the dead one was at, with the same results.
+        chunk_deadline_seconds: a worker that needs longer for one piece of work is ended and counts as dead.
         wall_clock_budget_seconds: of one call of ``fit``; the iteration in progress when it is used up is the last.
     """
 
@@ -61,6 +65,8 @@ class Trainer:
         callbacks: Iterable[Callback] = (),
         loggers: Iterable[Logger] = (),
         worker_setup: Callable[[], None] | None = None,
+        on_worker_death: OnWorkerDeath = "fail",
+        chunk_deadline_seconds: float = 600.0,
         wall_clock_budget_seconds: float | None = None,
     ) -> None:
         limits = {"max_iters": max_iters, "val_every_n_iters": val_every_n_iters, "concurrency": concurrency}
@@ -68,8 +74,16 @@ class Trainer:
             if value is not None and value < 1:
                 raise ConfigError(f"{what} of the trainer must be 1 or more, was {value}")
         self.max_iters, self.val_every_n_iters = max_iters, val_every_n_iters
-        self.concurrency, self.finite_env_type, self.fast_dev_run = concurrency, finite_env_type, fast_dev_run
-        self.worker_setup = worker_setup
+        self.fast_dev_run = fast_dev_run
+        self._build_backend = partial(
+            backend_like_here,
+            finite_env_type,
+            concurrency,
+            worker_setup,
+            on_worker_death=on_worker_death,
+            chunk_deadline_seconds=chunk_deadline_seconds,
+        )
+        self._build_backend()  # refuses here, rather than after an hour of loading, what cannot be
         self.wall_clock_budget_seconds = wall_clock_budget_seconds
         self.callbacks: Sequence[Callback] = tuple(sorted(callbacks, key=lambda callback: callback.order))
         self.loggers: Sequence[Logger] = tuple(loggers)
@@ -89,14 +103,14 @@ class Trainer:
             CheckpointError: for a damaged checkpoint, or one of another config (the differing keys are named).
         """
         vessel = self._shortened(vessel)
-        if self.val_every_n_iters is not None and not vessel.validation_seeds:
-            raise ConfigError("validation_seeds must hold at least one seed, held none: set val_every_n_iters to None")
+        if self.val_every_n_iters is not None:
+            _require_seeds(vessel.validation_sets)
         self._config = vessel.config()
         if ckpt_path is None:
             self._begin_anew()
         else:
             self._continue_from(Path(ckpt_path), vessel)
-        with self._interruption, self._backend() as backend:
+        with self._interruption, self._build_backend() as backend:
             self._call("on_fit_start", vessel)
             self._stop_at_limits()
             finished = self._progress
@@ -107,14 +121,14 @@ class Trainer:
                     if self.val_every_n_iters is not None and self.iteration % self.val_every_n_iters == 0:
                         self._validate(vessel, backend)
                     self._stop_at_limits()
-                    for sink in self.loggers:
-                        sink.log_metrics(self.iteration, self.metrics)
+                    send_metrics(self.loggers, self.iteration, self.metrics)
                     self._call("on_iteration_end", vessel)
                     finished = self._progress
             except IterationAbandoned:
                 self._progress = finished
                 reason = f"asked to stop: iteration {self.iteration + 1} was abandoned, the last checkpoint stands"
                 self.status, self.stop_reason = "terminated", reason
+            close_all(self.loggers)
             self._call("on_fit_end", vessel)
         return self._result()
 
@@ -130,14 +144,15 @@ class Trainer:
             raise ConfigError("test_seeds of the vessel must hold at least one seed to test, held none")
         if ckpt_path is not None:
             self._load_agent(Path(ckpt_path), vessel)
-        with self._backend() as backend:
+        with self._build_backend() as backend:
             self._call("on_test_start", vessel)
             with self._timed("test"):
                 table = vessel.evaluate(vessel.test_seeds, "test", backend)
-            self._publish(episode_metrics("test", table))
-            for sink in self.loggers:
-                sink.log_episodes("test", self.iteration, table)
-                sink.log_metrics(self.iteration, self.metrics)
+            metrics = episode_metrics("test", table)
+            self._publish(metrics)
+            self._log_episodes("test", table)
+            send_metrics(self.loggers, self.iteration, metrics)
+            close_all(self.loggers)
             self._call("on_test_end", vessel)
         return TestResult(table, self.metrics)
 
@@ -155,20 +170,22 @@ class Trainer:
             num_episodes=before.num_episodes + len(collected.table),
             num_steps=before.num_steps + collected.rollout.num_steps,
         )
-        self._publish(episode_metrics("train", collected.table) | update_metrics(figures) | total_metrics(self._progress))
-        for sink in self.loggers:
-            sink.log_episodes("train", self.iteration, collected.table)
+        self._publish(train_metrics(collected, figures, self._progress))
+        self._log_episodes("train", collected.table)
         self._call("on_train_end", vessel)
 
     def _validate(self, vessel: TrainingVessel, backend: EpisodeBackend) -> None:
-        assert vessel.validation_seeds is not None  # fit refused otherwise
         self._call("on_validate_start", vessel)
-        with self._interruption.abandonable(), self._timed("validate"):
-            table = vessel.evaluate(vessel.validation_seeds, "validation", backend)
-        self._publish(episode_metrics("validation", table))
-        for sink in self.loggers:
-            sink.log_episodes("validation", self.iteration, table)
+        for phase, seeds in vessel.validation_sets.items():
+            with self._interruption.abandonable(), self._timed("validate"):
+                table = vessel.evaluate(seeds, phase, backend)
+            self._publish(episode_metrics(phase, table))
+            self._log_episodes(phase, table)
         self._call("on_validate_end", vessel)
+
+    def _log_episodes(self, phase: str, table: EpisodeTable) -> None:
+        if len(table):  # an iteration of steps may see no episode end: there is nothing to tell
+            send_episodes(self.loggers, phase, self.iteration, table)
 
     @property
     def iteration(self) -> int:
@@ -233,11 +250,6 @@ class Trainer:
     def _shortened(self, vessel: TrainingVessel) -> TrainingVessel:
         return vessel if self.fast_dev_run is None else vessel.shortened(self.fast_dev_run)
 
-    def _backend(self) -> EpisodeBackend:
-        # Matrix products differ in the last bits between thread counts: workers compute with as many as this process.
-        setup = partial(_set_up_worker, torch.get_num_threads(), self.worker_setup)
-        return build_backend(self.finite_env_type, self.concurrency, worker_setup=setup)
-
     def _stop_at_limits(self) -> None:
         if self.max_iters is not None and self.iteration >= self.max_iters:
             self.stop("completed", f"{self.iteration} iterations are done")
@@ -262,7 +274,8 @@ class Trainer:
         return FitResult(self.status, self.stop_reason, **asdict(self._progress), seconds=dict(self.seconds))
 
 
-def _set_up_worker(num_threads: int, further: Callable[[], None] | None) -> None:
-    torch.set_num_threads(num_threads)
-    if further is not None:
-        further()
+def _require_seeds(validation_sets: Mapping[str, SeedSet[Any]]) -> None:
+    empty = [phase for phase, seeds in validation_sets.items() if not len(seeds)]
+    if empty or not validation_sets:
+        where = f" for {empty[0]}" if empty else ""
+        raise ConfigError(f"validation_seeds must hold at least one seed, held none{where}: set val_every_n_iters to None")

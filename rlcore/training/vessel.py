@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,18 @@ from numpy.typing import NDArray
 
 from rlcore.agents.agent import Agent
 from rlcore.contracts.seeds import SeedSet
-from rlcore.environment.backends import EpisodeBackend, collect_episodes
-from rlcore.environment.episode_jobs import JobResult
-from rlcore.environment.episode_table import EpisodeTable, build_episode_table
+from rlcore.environment.backends import EpisodeBackend
+from rlcore.environment.episode_table import EpisodeTable
 from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
-from rlcore.environment.rollout import Passage, Rollout
-from rlcore.environment.seed_sampling import training_draw
+from rlcore.environment.rollout import Passage
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.fingerprints import fingerprint_of
 from rlcore.foundation.random_streams import RandomStreams
+from rlcore.training.collection import Collected, Collection, EpisodeCollection, StepCollection
 from rlcore.training.resume import code_fingerprint
 
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """Training episodes, for learning and for looking at."""
-
-    rollout: Rollout
-    table: EpisodeTable
+_SET_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class TrainingVessel:
@@ -38,10 +31,13 @@ class TrainingVessel:
 
     Args:
         train_seeds: drawn in endless shuffled passes: every seed once before any seed again.
-        validation_seeds: for choosing (early stopping, the best checkpoint); every seed once, in order.
+        validation_seeds: for choosing (early stopping, the best checkpoint); every seed once, in order. One set, or several by
+            name: metrics are then ``validation/<name>/<figure>`` instead of ``validation/<figure>``.
         test_seeds: for ``Trainer.test`` alone; training and validation never touch them.
-        episodes_per_iteration: whole episodes; each that begins is finished and learnt from.
-        num_lanes: episodes in progress at once.
+        episodes_per_iteration: whole episodes; each that begins is finished and learnt from. Either this or the next.
+        steps_per_iteration: in all lanes together, a multiple of num_lanes × num_groups; lanes go on from iteration to iteration.
+        num_lanes: episodes in progress at once (with steps: in each group).
+        num_groups: with steps only: independent groups of lanes, which worker processes share out among themselves.
         root_seed: the root of all randomness outside the agent.
         config: plain data under "data" and "training": the fields that a checkpoint must share with the training that continues
             it, besides those that the vessel knows itself.
@@ -52,37 +48,41 @@ class TrainingVessel:
         parts: EnvironmentParts,
         agent: Agent,
         train_seeds: SeedSet[Any],
-        validation_seeds: SeedSet[Any] | None = None,
+        validation_seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]] | None = None,
         test_seeds: SeedSet[Any] | None = None,
         *,
-        episodes_per_iteration: int,
+        episodes_per_iteration: int | None = None,
+        steps_per_iteration: int | None = None,
         num_lanes: int,
+        num_groups: int = 1,
         root_seed: int,
         config: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        for what, value in (("episodes_per_iteration", episodes_per_iteration), ("num_lanes", num_lanes)):
-            if value < 1:
-                raise ConfigError(f"{what} must be 1 or more, was {value}")
+        if num_lanes < 1:
+            raise ConfigError(f"num_lanes must be 1 or more, was {num_lanes}")
         if len(train_seeds) == 0:
             raise ConfigError("train_seeds must hold at least one seed, held none")
         self.parts, self.agent = parts, agent
         self.train_seeds, self.validation_seeds, self.test_seeds = train_seeds, validation_seeds, test_seeds
-        self.episodes_per_iteration, self.num_lanes = episodes_per_iteration, num_lanes
+        self.num_lanes = num_lanes
         self.streams = RandomStreams(root_seed)
+        self._collection = _collection(episodes_per_iteration, steps_per_iteration, num_lanes, num_groups)
         self._own_config = {"data": {}, "training": {}, **(config or {})}
-        self.position = 0  # in the endless sequence of training seeds
+        _check_set_names(validation_seeds)
+
+    @property
+    def validation_sets(self) -> dict[str, SeedSet[Any]]:
+        """The validation sets by phase: "validation" for one set, "validation/<name>" for several, nothing for none."""
+        if self.validation_seeds is None:
+            return {}
+        if isinstance(self.validation_seeds, Mapping):
+            return {f"validation/{name}": seeds for name, seeds in self.validation_seeds.items()}
+        return {"validation": self.validation_seeds}
 
     def collect(self, backend: EpisodeBackend) -> Collected:
-        """Run the next training episodes with the exploring policy."""
-        count = self.episodes_per_iteration
-        seed_id, visit = training_draw(self.streams.root, len(self.train_seeds), self.position, count)
+        """Run the next training episodes, or steps, with the exploring policy."""
         passage = Passage(self.streams, "train", self.num_lanes)
-        policy = self.agent.training_policy()
-        episodes = collect_episodes(backend, self.parts, policy, self.train_seeds, seed_id, visit, passage)
-        assert episodes.rollout is not None  # collect_episodes keeps transitions
-        self.position += count
-        table = build_episode_table(JobResult(episodes, {}), self.parts.reward, self.train_seeds, seed_id)
-        return Collected(episodes.rollout, table)
+        return self._collection.collect(backend, self.parts, self.agent.training_policy(), self.train_seeds, passage)
 
     def update(self, collected: Collected) -> dict[str, float]:
         """Let the agent learn from what was collected; returns its figures."""
@@ -93,27 +93,32 @@ class TrainingVessel:
         policy = self.agent.evaluation_policy()
         return evaluate(self.parts, policy, seeds, self.streams, phase, self.num_lanes, backend=backend)
 
-    def shortened(self, num_seeds: int) -> TrainingVessel:
-        """Return a vessel with the same agent for a quick trial: so many seeds of each set, so many episodes an iteration."""
+    def shortened(self, count: int) -> TrainingVessel:
+        """Return a vessel with the same agent for a quick trial.
+
+        Args:
+            count: so many seeds of each set, and so many episodes (or steps of every lane) an iteration.
+        """
         short = copy.copy(self)
-        short.train_seeds = FirstSeeds(self.train_seeds, num_seeds)
-        short.validation_seeds = self.validation_seeds and FirstSeeds(self.validation_seeds, num_seeds)
-        short.test_seeds = self.test_seeds and FirstSeeds(self.test_seeds, num_seeds)
-        short.episodes_per_iteration = num_seeds
+        short.train_seeds = FirstSeeds(self.train_seeds, count)
+        sets = self.validation_seeds
+        if isinstance(sets, Mapping):
+            short.validation_seeds = {name: FirstSeeds(seeds, count) for name, seeds in sets.items()}
+        elif sets is not None:
+            short.validation_seeds = FirstSeeds(sets, count)
+        short.test_seeds = self.test_seeds and FirstSeeds(self.test_seeds, count)
+        short._collection = self._collection.shortened(count)
         return short
 
     def config(self) -> dict[str, Any]:
         """Return what a checkpoint is held to, as plain data: "data" and "training" by key, "code" as a fingerprint."""
         sets = {"train_seeds": self.train_seeds, "validation_seeds": self.validation_seeds, "test_seeds": self.test_seeds}
         return {
-            "data": {
-                **self._own_config["data"],
-                **{name: None if seeds is None else seeds.fingerprint for name, seeds in sets.items()},
-            },
+            "data": {**self._own_config["data"], **{name: _fingerprints(seeds) for name, seeds in sets.items()}},
             "training": {
                 **self._own_config["training"],
                 "agent_class": type(self.agent).__qualname__,
-                "episodes_per_iteration": self.episodes_per_iteration,
+                **self._collection.config(),
                 "num_lanes": self.num_lanes,
                 "root_seed": self.streams.root,
                 "reward_weights": self.parts.reward.weights,
@@ -124,11 +129,39 @@ class TrainingVessel:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {"agent": self.agent.state_dict(), "position": self.position}
+        return {"agent": self.agent.state_dict(), **self._collection.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state["agent"])
-        self.position = state["position"]
+        self._collection.load_state_dict(state)
+
+
+def _collection(episodes: int | None, steps: int | None, num_lanes: int, num_groups: int) -> Collection:
+    if steps is not None and episodes is None:
+        return StepCollection(steps, num_lanes, num_groups)
+    if episodes is None or steps is not None:
+        raise ConfigError(
+            "exactly one of episodes_per_iteration and steps_per_iteration must be given, "
+            f"was {episodes} and {steps}: take episodes where they are short, steps where tasks go on and on"
+        )
+    if num_groups != 1:
+        raise ConfigError(f"num_groups must be 1 with episodes_per_iteration, was {num_groups}: it divides lanes that go on")
+    return EpisodeCollection(episodes)
+
+
+def _check_set_names(validation_seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]] | None) -> None:
+    for name in validation_seeds if isinstance(validation_seeds, Mapping) else ():
+        if not _SET_NAME.fullmatch(name):
+            raise ConfigError(
+                f"names of validation sets must be letters, digits, '_', '-' and '.', was {name!r}: "
+                "they become a part of metrics' and files' names"
+            )
+
+
+def _fingerprints(seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]] | None) -> Any:
+    if isinstance(seeds, Mapping):
+        return {name: one.fingerprint for name, one in seeds.items()}
+    return None if seeds is None else seeds.fingerprint
 
 
 class FirstSeeds(SeedSet[Any]):

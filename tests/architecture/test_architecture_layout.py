@@ -58,7 +58,7 @@ def test_the_library_does_not_print_or_touch_global_settings() -> None:
     # Seeds and restores the global generators around tianshou, and sets threads in worker processes of our own.
     allowed = {
         "rlcore/agents/isolated_randomness.py": {"np.random.seed", "torch.manual_seed"},
-        "rlcore/training/trainer.py": {"torch.set_num_threads"},
+        "rlcore/training/worker_backend.py": {"torch.set_num_threads"},
     }
     for path in (ROOT / "rlcore").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,19 @@ import pytest
 
 from flows.cache_keys import CacheKeys
 from flows.cli.experiments import load
+from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from flows.figures import is_telling, telling
 from flows.home import Home
 from flows.pooled_backtest import pool_folds
-from flows.references import FoldReference, MarketReference, SeedSetReference, TrainingReference, is_intact
+from flows.references import (
+    ExecutionFold,
+    FoldReference,
+    MarketReference,
+    SeedSetReference,
+    TaskFold,
+    TrainingReference,
+    is_intact,
+)
 from flows.seed_spread import agent_figures, baseline_figures, mean_over_folds, spread_over_seeds
 from flows.servers import _is_taken, free_port, serving
 from rlcore.execution.backtest import BacktestResult
@@ -113,7 +123,8 @@ def _seed_set(name: str) -> SeedSetReference:
 
 
 MARKET = MarketReference(path=Path("store"), fingerprint="market")
-FOLD = FoldReference(fold=0, train=_seed_set("a"), validation=_seed_set("b"), test=_seed_set("c"))
+ORDERS = FoldReference(fold=0, train=_seed_set("a"), validation=_seed_set("b"), test=_seed_set("c"))
+FOLD = ExecutionFold(market=MARKET, orders=ORDERS)
 
 
 def _keys(*overrides: str, home: str = "/home", as_of: date | None = None) -> CacheKeys:
@@ -121,15 +132,15 @@ def _keys(*overrides: str, home: str = "/home", as_of: date | None = None) -> Ca
 
 
 def test_what_changes_no_result_changes_no_key() -> None:
-    same = _keys("name=other", "runtime.concurrency=2", "training.checkpoint_every=7", "seeds=[5]")
+    same = _keys("name=other", "runtime.concurrency=2", "training.checkpoints.every_iterations=7", "seeds=[5]")
     assert same.market() == _keys().market()
     assert same.seed_sets(MARKET) == _keys().seed_sets(MARKET)
-    assert same.training(0, FOLD, MARKET) == _keys().training(0, FOLD, MARKET)
+    assert same.training(0, FOLD) == _keys().training(0, FOLD)
 
 
 @pytest.mark.parametrize("override", ["agent.learning_rate=2e-3", "training.iterations=31", "reward.concentration.weight=2"])
 def test_what_changes_the_training_changes_its_key_and_not_the_markets(override: str) -> None:
-    assert _keys(override).training(0, FOLD, MARKET) != _keys().training(0, FOLD, MARKET)
+    assert _keys(override).training(0, FOLD) != _keys().training(0, FOLD)
     assert _keys(override).market() == _keys().market()
 
 
@@ -141,16 +152,38 @@ def test_other_orders_share_the_market() -> None:
 def test_how_it_is_judged_leaves_the_training_alone() -> None:
     keys = _keys("evaluation.baselines=[twap]")
     training = TrainingReference(path=Path("t"), fingerprint="p", seed=0, fold=0, flow_run="r")
-    assert keys.training(0, FOLD, MARKET) == _keys().training(0, FOLD, MARKET)
+    assert keys.training(0, FOLD) == _keys().training(0, FOLD)
     assert keys.backtest([training], FOLD) != _keys().backtest([training], FOLD)
 
 
 def test_seed_fold_home_and_day_are_part_of_the_keys() -> None:
     keys = _keys()
-    assert keys.training(0, FOLD, MARKET) != keys.training(1, FOLD, MARKET)
-    assert keys.training(0, FOLD, MARKET) != keys.training(0, FOLD.model_copy(update={"fold": 1}), MARKET)
+    assert keys.training(0, FOLD) != keys.training(1, FOLD)
+    assert keys.training(0, FOLD) != keys.training(0, FOLD.model_copy(update={"orders": ORDERS.model_copy(update={"fold": 1})}))
     assert keys.market() != _keys(home="/elsewhere").market()
     assert keys.market() != _keys(as_of=date(2024, 1, 2)).market()
+
+
+def _task_keys(folder: Path, *overrides: str) -> CacheKeys:
+    (folder / TASK_PLUGIN).write_bytes((resources.files("flows.cli") / "starting_task.py").read_bytes())
+    (folder / "experiment.yaml").write_text(TASK_EXPERIMENT_TEXT)
+    return CacheKeys(Home(Path("/home")), load(str(folder / "experiment.yaml"), overrides), None)
+
+
+def test_a_task_is_known_by_its_seed_sets_and_by_what_the_file_says_of_them(tmp_path: Path) -> None:
+    fold = TaskFold(fingerprints={"train_fingerprint": "a", "validation_fingerprint": "b", "test_fingerprint": "c"})
+    training = TrainingReference(path=Path("t"), fingerprint="p", seed=0, fold=0, flow_run="r")
+    keys = _task_keys(tmp_path)
+    other_test = _task_keys(tmp_path, "task.seeds.test.initial_states=[1]")
+    assert other_test.training(0, fold) == keys.training(0, fold)  # what judges is not what trains
+    assert other_test.test(training, fold) != keys.test(training, fold)
+    # A seed set that is loaded lazily may know its name and length only: its fingerprint need not move with its content.
+    assert _task_keys(tmp_path, "task.seeds.train.initial_states=[1]").training(0, fold) != keys.training(0, fold)
+    for name in ("train_fingerprint", "validation_fingerprint"):
+        assert keys.training(0, TaskFold(fingerprints={**fold.fingerprints, name: "other"})) != keys.training(0, fold)
+    before = keys.training(0, fold)
+    (tmp_path / TASK_PLUGIN).write_text((tmp_path / TASK_PLUGIN).read_text() + "# another plugin\n")
+    assert keys.training(0, fold) != before
 
 
 def test_a_reference_knows_whether_its_files_are_there(tmp_path: Path) -> None:

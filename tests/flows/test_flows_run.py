@@ -21,10 +21,11 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.cli.experiments import load
 from flows.home import Home
+from flows.run_experiment import run_experiment
+from flows.run_lifecycle import RunResult
 from flows.run_records import read_records
 from flows.servers import Servers, free_port, server_environment, serving
 from flows.tracking.stores import experiment_id, open_client
-from flows.train_execution_agent import RunResult, run_experiment
 from rlcore.market.store import MarketStore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,7 +178,7 @@ import os, signal, sys
 from pathlib import Path
 from flows.cli.experiments import load
 from flows.home import Home
-from flows.train_execution_agent import run_experiment
+from flows.run_experiment import run_experiment
 
 def progress(stage, done, total, text=""):
     if stage.startswith("fit-agent seed-1") and 0 < done < total:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from rlcore.config.loading import parse_experiment
 from rlcore.config.yaml_files import parse_yaml
 
@@ -54,8 +55,10 @@ def test_commands_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_yaml_snippets_are_sections_of_an_experiment(text: str, tmp_path: Path) -> None:
     (tmp_path / "bars.csv").write_text("")
-    experiment = parse_yaml((ROOT / "flows" / "experiments" / "demo.yaml").read_text(), "demo.yaml")
-    parse_experiment({**experiment, **parse_yaml(text, "README.md")}, tmp_path)
+    (tmp_path / TASK_PLUGIN).write_bytes((ROOT / "flows" / "cli" / "starting_task.py").read_bytes())
+    sections = parse_yaml(text, "README.md")
+    around = TASK_EXPERIMENT_TEXT if "task" in sections else (ROOT / "flows" / "experiments" / "demo.yaml").read_text()
+    parse_experiment({**parse_yaml(around, "around"), **sections}, tmp_path)
 
 
 def test_the_test_command_of_the_readme_is_the_one_that_ci_runs() -> None:

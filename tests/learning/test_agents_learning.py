@@ -1,4 +1,4 @@
-"""PPO and DQN solve the signal MDP of closed form CF5, judged exactly by dynamic programming over their greedy policy.
+"""PPO, A2C and DQN solve the signal MDP of closed form CF5, judged exactly by dynamic programming over their greedy policy.
 
 Five shares in five steps, at a signal s ∈ {−1, 0, 1} that is a Markov chain: selling n of q now gives (q − n) · s / 2 − n² / 10.
 """
@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from rlcore.agents.build_agent import build_agent
 from rlcore.agents.off_policy_specs import DQNSpec, ExplorationSpec
-from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.on_policy_specs import A2CSpec, PPOSpec
 from rlcore.agents.specs import AgentSpec, LinearDecaySpec, MLPSpec
 from rlcore.contracts.interpreters import LaneActionInterpreter, LaneStateInterpreter
 from rlcore.contracts.reward import LaneReward, WeightedReward
@@ -132,7 +132,7 @@ def test_dynamic_programming_gives_the_closed_form() -> None:
     np.testing.assert_allclose(value_of(lambda step, following: one_each), TWAP, atol=1e-12)
 
 
-ITERATIONS = {"ppo": 200, "dqn": 80}
+ITERATIONS = {"ppo": 200, "a2c": 600, "dqn": 80}
 SPECS = {
     "ppo": PPOSpec(
         network=MLPSpec(sizes=(64, 64)),
@@ -141,6 +141,15 @@ SPECS = {
         discount=1.0,
         batch_size=512,
         num_repeats=4,
+        entropy_weight=0.03,
+    ),
+    "a2c": A2CSpec(
+        network=MLPSpec(sizes=(64, 64)),
+        learning_rate=2e-3,
+        learning_rate_decay=LinearDecaySpec(num_iterations=600, final_fraction=0.05),
+        discount=1.0,
+        batch_size=2048,  # all of an iteration
+        gae_lambda=0.95,
         entropy_weight=0.03,
     ),
     "dqn": DQNSpec(
@@ -160,7 +169,7 @@ SPECS = {
 
 @pytest.mark.learning
 @pytest.mark.parametrize("root", [0, 1, 2])
-@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+@pytest.mark.parametrize("kind", ["ppo", "a2c", "dqn"])
 def test_signal_mdp_is_solved(kind: str, root: int) -> None:
     spec: AgentSpec = SPECS[kind]  # type: ignore[assignment]  # both are
     parts = EnvironmentParts(SignalMarket(), SignalObservation(), Shares(), WeightedReward({"gain": (Gain(), 1.0)}))

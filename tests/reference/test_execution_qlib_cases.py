@@ -4,20 +4,20 @@ The cases stand on one US stock-day of 390 one-minute bars with these constants 
 25.370001, and a volume of 5,041,147 in the first half hour. Where QlibRL is wrong the expectation is corrected and the
 defect named (D1-D31, Q1-Q22: the project's list of QlibRL's defects).
 
-Not here: pickle data, console and CSV writers, network and training cases, which concern other parts.
+Not here: data, network and training cases (``test_qlib_execution_runs``), console and CSV writers (``test_qlib_logger``).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from rlcore.contracts.policy import Decision, Policy
 from rlcore.contracts.reward import WeightedReward
 from rlcore.contracts.status import LaneStatus
+from rlcore.environment.backends import build_backend
+from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
-from rlcore.environment.rollout import Passage, run_episodes
 from rlcore.environment.space_checks import check_lanes
 from rlcore.execution.actions import CategoricalFractions, TwapRelative, even_fractions
 from rlcore.execution.observations import CurrentStepObservation, FullHistoryObservation
@@ -26,8 +26,8 @@ from rlcore.execution.rewards import ConcentrationPenalty, PriceAdvantageReward,
 from rlcore.execution.simulator import FastSimulator
 from rlcore.foundation.lanes import take_lanes
 from rlcore.foundation.random_streams import RandomStreams
-from rlcore.market.build_store import build_store
 from rlcore.market.features import history_features
+from tests.execution_market import planted_store
 
 DAYS = ("2013-12-10", "2013-12-11")
 FIRST_VOLUME, FIRST_CLOSE, HALF_HOUR_VOLUME = 450072.0, 25.370001, 5041147.0
@@ -36,28 +36,9 @@ BUY, SELL = 1.0, -1.0
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("aal")
-    rng = np.random.default_rng(0)
-    frames = []
-    for day in DAYS:
-        times = pd.date_range(f"{day} 09:30", f"{day} 16:00", freq="1min", inclusive="left", tz="America/New_York").tz_convert(
-            "UTC"
-        )
-        close = FIRST_CLOSE * np.exp(np.append(0.0, np.cumsum(rng.normal(0, 5e-4, 389))))
-        opening = np.append(close[0], close[:-1])
-        volume = rng.integers(50_000, 200_000, 390).astype(float)
-        volume[0] = FIRST_VOLUME
-        volume[1] += HALF_HOUR_VOLUME - volume[:30].sum()
-        columns = {
-            "open": opening,
-            "high": np.maximum(opening, close),
-            "low": np.minimum(opening, close),
-            "close": close,
-            "volume": volume,
-        }
-        frames.append(pd.DataFrame({"datetime": times, "instrument": "US.AAL"} | columns))
-    pd.concat(frames).to_parquet(folder / "bars.parquet")
-    return build_store(folder / "bars.parquet", folder / "store", calendar="XNYS", tick_minutes=1)
+    session = ("America/New_York", ("09:30", "16:00"))
+    volume = (FIRST_VOLUME, HALF_HOUR_VOLUME)
+    return planted_store(tmp_path_factory.mktemp("aal"), "US.AAL", DAYS, "XNYS", session, close=FIRST_CLOSE, volume=volume)
 
 
 def order(store, quantity, side, start="09:30", end="16:00"):
@@ -218,8 +199,9 @@ class EvenPace(Policy):
         return Decision(action=np.ones((len(reference["private"]), 1), np.float32))
 
 
-def test_twap_strategy(store):
-    """248 orders of both sides: fill rate 1, price advantage 0, one row each."""
+@pytest.mark.parametrize("kind", ["dummy", "subproc", "shmem"])
+def test_twap_strategy(store, kind):
+    """248 orders of both sides: fill rate 1, price advantage 0, one row each, on every backend."""
     rng = np.random.default_rng(1)
     count = 248
     orders = OrderSet(
@@ -236,10 +218,11 @@ def test_twap_strategy(store):
         TwapRelative(1.0),
         WeightedReward({"pa": (PriceAdvantageReward(), 1.0)}),
     )
-    ids = np.arange(count)
-    episodes = run_episodes(parts, EvenPace(), orders, ids, np.zeros(count, np.int64), Passage(RandomStreams(0), "test", 32))
-    assert (episodes.num_steps == 13).all() and (episodes.metrics["fill_rate"] == 1.0).all()
-    assert np.abs(episodes.metrics["price_advantage_bps"]).max() < 1e-8
+    with build_backend(kind, 2, chunk_deadline_seconds=60) as backend:
+        table = evaluate(parts, EvenPace(), orders, RandomStreams(0), "test", 32, backend=backend)
+    assert table["seed_id"].tolist() == list(range(count))
+    assert (table["num_steps"] == 13).all() and (table["fill_rate"] == 1.0).all()
+    assert np.abs(table["price_advantage_bps"]).max() < 1e-8
 
 
 # Defects without a case of QlibRL's own.

@@ -230,3 +230,30 @@ def test_the_relative_pace_is_finite_in_every_step_and_ends_with_the_window(stor
             stepped = simulator.step(state, np.array([asked]))
             state, is_over = stepped.state, bool(stepped.terminated[0])
             assert stepped.outcome.is_last[0] == (steps_left == 1)
+
+
+def test_a_step_may_be_one_tick(store):
+    """D28: QlibRL takes a step of one tick for an empty one, so that nothing can decide at the data's own frequency."""
+    orders = whole_days(store, -1.0)
+    parts = EnvironmentParts(
+        FastSimulator(store, 1, None, "close"),
+        CurrentStepObservation(),
+        TwapRelative(1.0),
+        WeightedReward({"pa": (PriceAdvantageReward(), 1.0)}),
+    )
+    table = evaluate(parts, Always(np.ones(1, np.float32)), orders, STREAMS, "test", 2)
+    assert (table["num_steps"] == NUM_TICKS).all() and (table["fill_rate"] == 1.0).all()
+    assert np.abs(table["price_advantage_bps"]).max() < 1e-8
+
+
+def test_a_market_is_nobody_elses(store, tmp_path):
+    """D23: QlibRL caches without the source in the key, so that a market of doubled prices gets the first one's TWAP."""
+    bars = random_bars()
+    bars[["open", "high", "low", "close"]] *= 2.0
+    doubled = store_of(bars, tmp_path)
+    twaps = []
+    for market in (store, doubled, store):
+        table = evaluate(execution_parts(market), Always(1), whole_days(market, 1.0), STREAMS, "test", 2)
+        twaps.append(table["window_twap"])
+    np.testing.assert_array_equal(twaps[0], twaps[2])
+    np.testing.assert_allclose(twaps[1], 2.0 * twaps[0], rtol=1e-12)

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from rlcore.agents.isolated_randomness import isolated_randomness
-from rlcore.agents.replay_memory import ReplayMemory
+from rlcore.agents.replay_memory import ReplayMemory, UniformDraw
 from rlcore.agents.transitions import alive_steps
 from rlcore.environment.rollout import Rollout
 from rlcore.foundation.errors import ConfigError, ContractError
@@ -44,7 +44,7 @@ def counted_rollout(first: int, lengths: list[int], ending: str) -> Rollout:
 
 @pytest.mark.parametrize("ending", ["terminated", "truncated", "cut"])
 def test_windows_in_memory_stop_where_the_episode_does(ending: str) -> None:
-    memory = ReplayMemory(10, discount=0.5, num_return_steps=2)
+    memory = ReplayMemory(10, 0.5, 2, UniformDraw())
     memory.add(counted_rollout(0, [3, 1], ending))
     rows = np.arange(4)
     # 0+1/2, 1+2/2, 2 alone, 3 alone.
@@ -55,7 +55,7 @@ def test_windows_in_memory_stop_where_the_episode_does(ending: str) -> None:
 
 
 def test_windows_stay_whole_around_the_head_of_the_ring() -> None:
-    memory = ReplayMemory(7, discount=1.0, num_return_steps=3)
+    memory = ReplayMemory(7, 1.0, 3, UniformDraw())
     first = 0
     for lengths in ([3, 2], [4], [1, 3, 2]):  # 15 rows through 7 places
         memory.add(counted_rollout(first, lengths, "truncated"))
@@ -72,7 +72,7 @@ def test_windows_stay_whole_around_the_head_of_the_ring() -> None:
 
 
 def test_more_than_fits_at_once_keeps_the_last() -> None:
-    memory = ReplayMemory(4, discount=1.0, num_return_steps=2)
+    memory = ReplayMemory(4, 1.0, 2, UniformDraw())
     memory.add(counted_rollout(0, [9], "truncated"))
     rows = np.arange(4)
     np.testing.assert_array_equal(np.sort(memory.column("action", rows)), [5, 6, 7, 8])
@@ -94,13 +94,13 @@ def test_loss_and_gradient_are_the_oracles(target: str, threshold: float | None,
     rollout = make_rollout(agent.training_policy(), masks=masks)
     for seed in range(3):  # so that the lagged copy is another network
         agent.learn(make_rollout(agent.training_policy(), seed=seed, masks=masks))
-    memory = ReplayMemory(100, 0.9, 3)
+    memory = ReplayMemory(100, 0.9, 3, UniformDraw())
     memory.add(rollout)
     algorithm = agent.algorithm
     rows = np.random.default_rng(0).integers(0, memory.num_rows, 16)
     algorithm._preprocess_batch(None, memory, rows)
     agent.model.zero_grad()
-    loss = algorithm.loss(rows)
+    loss, _ = algorithm.loss(rows)
     loss.backward()
 
     weights = {name: value.detach().clone().requires_grad_() for name, value in agent.model.named_parameters()}
@@ -121,9 +121,7 @@ def test_loss_and_gradient_are_the_oracles(target: str, threshold: float | None,
             at += 1
         at = at if is_over else at - 1
         following = {name: leaf[at, lane][None] for name, leaf in rollout.next_reference.items()}
-        possible = np.ones(3, bool)
-        if rollout.mask is not None and not is_over:
-            possible = rollout.mask[at + 1, lane]
+        possible = np.ones(3, bool) if rollout.next_mask is None else rollout.next_mask[at, lane]
         with torch.no_grad():
             theirs = torch.where(torch.from_numpy(possible), oracle_values(lagged, following)[0], -torch.inf)
             ours = torch.where(torch.from_numpy(possible), oracle_values(weights, following)[0], -torch.inf)
@@ -142,6 +140,31 @@ def test_loss_and_gradient_are_the_oracles(target: str, threshold: float | None,
     for name, value in agent.model.named_parameters():
         assert value.grad is not None
         torch.testing.assert_close(value.grad, weights[name].grad, rtol=1e-4, atol=1e-5)
+
+
+def test_duelling_streams_are_value_and_centred_advantages() -> None:
+    agent = make_agent(dqn_spec(value_head="dueling"))
+    for seed in range(3):
+        agent.learn(make_rollout(agent.training_policy(), seed=seed))
+    weights = dict(agent.model.named_parameters())
+    observation = draw_mixed(np.random.default_rng(0), 20)
+    one_hot = np.eye(4, dtype=np.float32)[observation["kind"] - 2]
+    hidden = torch.from_numpy(np.concatenate([one_hot, observation["place"]], -1))
+    for layer in ("network.layers.0", "network.layers.2"):
+        hidden = torch.relu(hidden @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"])
+
+    def stream(name: str) -> torch.Tensor:
+        inner = torch.relu(hidden @ weights[f"values.{name}.0.weight"].T + weights[f"values.{name}.0.bias"])
+        return inner @ weights[f"values.{name}.2.weight"].T + weights[f"values.{name}.2.bias"]
+
+    value, advantage = stream("value"), stream("advantage")
+    expected = value + advantage - advantage.mean(1, keepdim=True)
+    torch.testing.assert_close(agent.algorithm.policy(observation), expected)
+    # A mask changes which action is taken, and the value of none.
+    mask = np.tile(np.array([True, False, True]), (20, 1))
+    decision = agent.evaluation_policy().decide(observation, None, mask, lane_randomness(20))
+    assert set(decision.action.tolist()) <= {0, 2}
+    np.testing.assert_allclose(decision.value, expected[:, [0, 2]].max(1).values.detach(), rtol=1e-5)
 
 
 def test_values_are_not_squeezed_through_a_softmax() -> None:
@@ -201,12 +224,12 @@ def test_lagged_copy_follows_every_so_many_steps_with_its_statistics() -> None:
     network = MLPSpec(sizes=(8,), observation_scaling="running")
     agent = make_agent(dqn_spec(network=network, target_update_every=4, gradient_steps_per_transition=1.0))
     agent.learn(make_rollout(agent.training_policy(), seed=0))
-    steps = agent.algorithm.num_gradient_steps
+    steps = agent.cadence.num_gradient_steps
     before = {name: value.clone() for name, value in agent.algorithm.lagged.state_dict().items()}
     rollout = make_rollout(agent.training_policy(), seed=1)
     agent.learn(rollout)
     after = agent.algorithm.lagged.state_dict()
-    assert agent.algorithm.num_gradient_steps == steps + alive_count(rollout)
+    assert agent.cadence.num_gradient_steps == steps + alive_count(rollout)
     assert not torch.equal(before["values.weight"], after["values.weight"])
     assert float(before["network.scaling.count"]) == 0
     assert float(after["network.scaling.count"]) > 0
@@ -221,7 +244,7 @@ def test_nothing_is_remembered_that_is_not_finite(column: str) -> None:
     leaf[1, lane] = np.inf
     with pytest.raises(ContractError, match=rf"must be finite.*inf.*seed {lane} at step 1"):
         agent.learn(rollout)
-    assert agent.memory.num_rows == 0
+    assert agent.cadence.memory.num_rows == 0
 
 
 def test_boxes_are_refused() -> None:

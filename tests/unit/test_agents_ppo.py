@@ -9,7 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlcore.agents.ppo import RolloutRows
+from rlcore.agents.on_policy import RolloutRows
 from rlcore.agents.specs import LinearDecaySpec, MLPSpec
 from rlcore.agents.transitions import alive_steps
 from rlcore.foundation.errors import ContractError

@@ -17,7 +17,18 @@ from rlcore.agents.specs import MLPSpec
 from rlcore.execution.learning.specs import RecurrentSpec, register
 from rlcore.foundation.errors import CheckpointError, ConfigError, ContractError, SpaceError
 from rlcore.foundation.registry import Registry
-from tests.agents_toy import ToyHistory, dqn_spec, draw_mixed, lane_randomness, make_agent, make_rollout, ppo_spec
+from tests.agents_toy import (
+    TWO_NUMBERS,
+    ToyHistory,
+    discrete_sac_spec,
+    dqn_spec,
+    draw_mixed,
+    lane_randomness,
+    make_agent,
+    make_rollout,
+    ppo_spec,
+    sac_spec,
+)
 
 SCALED = MLPSpec(sizes=(16, 8), observation_scaling="running")
 
@@ -35,9 +46,13 @@ def saved(path: Path, spec: Any, **changes: Any) -> Any:
     [
         (ppo_spec(network=SCALED), spaces.Discrete(3)),
         (dqn_spec(network=SCALED), spaces.Discrete(3)),
+        (dqn_spec(value_head="dueling"), spaces.Discrete(3)),
         (ppo_spec(), spaces.Box(0.0, 4.0, (2,), np.float32)),
+        (sac_spec(network=SCALED), TWO_NUMBERS),
+        (sac_spec(), spaces.Box(-3.0, 3.0, (), np.float64)),
+        (discrete_sac_spec(network=SCALED), spaces.Discrete(3, start=-1)),
     ],
-    ids=["ppo", "dqn", "continuous"],
+    ids=["ppo", "dqn", "dueling dqn", "continuous", "sac", "sac of one number", "discrete sac"],
 )
 def test_acts_as_the_agent_did(tmp_path: Path, spec: Any, action_space: Any) -> None:
     agent = saved(tmp_path, spec, action_space=action_space)
@@ -94,7 +109,8 @@ def test_files_that_are_no_policies_are_refused(tmp_path: Path) -> None:
     torch.save({"something": "else"}, tmp_path / "other.pt")
     data = torch.load(tmp_path / "policy.pt", weights_only=True)
     torch.save(data | {"version": 99}, tmp_path / "newer.pt")
-    for name in ("half", "text", "other", "newer", "missing"):
+    torch.save(data | {"model_kind": "oracle"}, tmp_path / "unknown.pt")
+    for name in ("half", "text", "other", "newer", "unknown", "missing"):
         with pytest.raises(CheckpointError, match=f"{name}.pt"):
             load_policy(tmp_path / f"{name}.pt")
 

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from rlcore.agents.builtin_agents import register
 from rlcore.agents.observation_features import flatten_observation, num_features
-from rlcore.agents.off_policy_specs import DQNSpec
-from rlcore.agents.on_policy_specs import PPOSpec
+from rlcore.agents.off_policy_specs import DiscreteSACSpec, DQNSpec, ExplorationSpec, PrioritySpec, SACSpec
+from rlcore.agents.on_policy_specs import A2CSpec, PPOSpec
 from rlcore.agents.specs import MLPSpec
 from rlcore.execution.learning.specs import RecurrentSpec
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.registry import Registry
-from tests.agents_toy import dqn_spec, make_agent, ppo_spec
+from tests.agents_toy import discrete_sac_spec, dqn_spec, make_agent, ppo_spec, sac_spec
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,11 @@ from tests.agents_toy import dqn_spec, make_agent, ppo_spec
         (ppo_spec, {"batch_size": 0}, "batch_size"),
         (ppo_spec, {"learning_rate": float("nan")}, "learning_rate"),
         (dqn_spec, {"memory_size": 5}, "memory_size"),
+        (sac_spec, {"memory_size": 5}, "memory_size"),
+        (sac_spec, {"target_update_rate": 0.0}, "target_update_rate"),
+        (sac_spec, {"critic_sizes": ()}, "critic_sizes"),
+        (discrete_sac_spec, {"target_entropy_fraction": 1.5}, "target_entropy_fraction"),
+        (dqn_spec, {"priorities": {"exponent": 0.6}}, "num_gradient_steps"),
         (dqn_spec, {"exploration": {"initial": 2.0, "final": 0.1, "num_transitions": 5}}, "initial"),
         (lambda **changes: MLPSpec(**changes), {"sizes": ()}, "sizes"),
     ],
@@ -42,7 +47,7 @@ def test_nonsense_is_refused(make: Any, changes: dict[str, Any], where: str) -> 
 
 @pytest.mark.parametrize("field", ["learning_rate", "discount", "batch_size", "network"])
 def test_decisions_have_no_default(field: str) -> None:
-    for spec in (ppo_spec(), dqn_spec()):
+    for spec in (ppo_spec(), dqn_spec(), sac_spec(), discrete_sac_spec()):
         with pytest.raises(ValidationError, match=field):
             type(spec)(**{name: value for name, value in spec if name != field})
 
@@ -57,7 +62,7 @@ def test_specs_are_frozen_and_survive_as_plain_data() -> None:
 
 
 def test_every_field_is_documented() -> None:
-    for kind in (PPOSpec, DQNSpec, MLPSpec, RecurrentSpec):
+    for kind in (PPOSpec, A2CSpec, DQNSpec, SACSpec, DiscreteSACSpec, ExplorationSpec, PrioritySpec, MLPSpec, RecurrentSpec):
         for name, field in kind.model_fields.items():
             assert name == "kind" or field.description, f"{kind.__name__}.{name}"
 
@@ -66,7 +71,10 @@ def test_kinds_are_registered() -> None:
     registry = Registry()
     register(registry)
     assert registry["agent", "ppo"] is PPOSpec
+    assert registry["agent", "a2c"] is A2CSpec
     assert registry["agent", "dqn"] is DQNSpec
+    assert registry["agent", "sac"] is SACSpec
+    assert registry["agent", "discrete_sac"] is DiscreteSACSpec
     assert registry["network", "mlp"] is MLPSpec
 
 
@@ -100,7 +108,7 @@ def test_spaces_that_cannot_be_flattened_are_refused() -> None:
 
     with pytest.raises(ConfigError, match="Text"):
         make_agent(ppo_spec(), GivenObservation(spaces.Dict({"name": spaces.Text(5)})))
-    with pytest.raises(ConfigError, match="Discrete or a Box"):
+    with pytest.raises(ConfigError, match="MultiDiscrete or a Box"):
         make_agent(ppo_spec(), action_space=spaces.MultiBinary(3))
     with pytest.raises(ConfigError, match="full_history"):
         make_agent(ppo_spec(network=RecurrentSpec()))

@@ -86,8 +86,8 @@ def test_the_schema_is_a_json_schema_of_all_kinds(capsys: pytest.CaptureFixture[
     code, out, _ = run(capsys, "config", "schema", "--output", str(tmp_path / "schema.json"), "--json")
     schema = json.loads((tmp_path / "schema.json").read_text())
     assert (code, json.loads(out)) == (DONE, {"schema": str(tmp_path / "schema.json")})
-    assert {"market", "agent", "reward"} <= set(schema["required"])
     assert {"PPOSpec", "DQNSpec", "BarsSpec", "SyntheticSpec"} <= set(schema["$defs"])
+    assert {"market", "agent", "reward"} <= set(schema["$defs"]["ExecutionExperiment"]["required"])
 
 
 def test_list_names_experiments_and_parts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def small(*overrides: str) -> ExperimentSpec:
 
 
 def test_an_experiment_becomes_a_training(tmp_path: Path) -> None:
-    experiment = small("training.early_stopping_patience=5")
+    experiment = small("training.early_stopping={patience: 5}")
     store = build_market(experiment, tmp_path / "store")
     assert (store.num_rows, len(store.dates)) == (36, 12)
     orders = build_orders(experiment, store)
@@ -41,7 +41,7 @@ def test_an_experiment_becomes_a_training(tmp_path: Path) -> None:
     days = [len(np.unique(store.row_date[part.row])) for part in (split.train, split.validation, split.test)]
     assert days == [12 - 2 - 3 - 2 * 1, 2, 3]  # two embargoes of a day each
     vessel = build_vessel(experiment, build_parts(experiment, store), split, seed=0)
-    result = build_trainer(experiment, tmp_path / "training").fit(vessel)
+    result = build_trainer(experiment, vessel, tmp_path / "training").fit(vessel)
     assert (result.status, result.num_episodes) == ("completed", 64)
     assert (tmp_path / "training" / "checkpoints" / "best.ckpt").exists()
 

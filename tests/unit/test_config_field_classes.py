@@ -23,7 +23,7 @@ def test_every_field_has_a_class() -> None:
     assert found["reward.price_advantage.weight"] == "training"
     assert found["agent.network.sizes"] == "training"
     assert found["training.iterations"] == "budget"
-    assert found["training.checkpoint_every"] == "runtime"
+    assert found["training.checkpoints.every_iterations"] == "runtime"
     assert found["evaluation.lanes"] == "evaluation"
     assert found["seeds"] == "runtime"
 
@@ -39,7 +39,13 @@ def test_every_field_has_a_class() -> None:
         ("agent.network.sizes=[8]", "training"),
         ("training.lanes=7", "training"),
         ("training.iterations=99", "budget"),
-        ("training.early_stopping_patience=3", "budget"),
+        ("training.early_stopping={patience: 3}", "budget"),
+        ("training.checkpoints.monitor=train/return/mean", "budget"),
+        ("training.checkpoints.keep_last=9", "runtime"),
+        ("training.loggers=[{kind: csv}]", "runtime"),
+        ("training.wall_clock_budget_seconds=60", "budget"),
+        ("training.fast_dev_run=2", "training"),
+        ("runtime.space_checks=first_episodes", "runtime"),
         ("evaluation.baselines=[twap]", "evaluation"),
         ("runtime.threads=2", "runtime"),
         ("name=other", "runtime"),

@@ -55,6 +55,8 @@ def test_a_sequence_becomes_a_seed_set_in_the_order_asked_for():
 
 def test_sequences_are_told_apart_by_content_and_name():
     prints = [SequenceSeedSet(states, name).fingerprint for states, name in [([1, 2], ""), ([2, 1], ""), ([1, 2], "a")]]
+    arrays = [SequenceSeedSet(np.array(states)).fingerprint for states in ([1, 2], [1, 3])]
+    assert arrays[0] != arrays[1] and arrays[0] == SequenceSeedSet(np.array([1, 2])).fingerprint
     assert len(set(prints)) == 3 and SequenceSeedSet((1, 2)).fingerprint == SequenceSeedSet([1, 2]).fingerprint
 
 
@@ -72,6 +74,21 @@ def test_lazy_sequences_are_loaded_when_they_are_taken():
     seeds = SequenceSeedSet(Lazy(), name="lazy")
     assert len(seeds.fingerprint) == 16 and loaded == []
     assert seeds.take(np.array([7, 10**8])).tolist() == [7, 10**8] == loaded
+
+
+@pytest.mark.parametrize("error", [OSError("cannot open"), IndexError("no such row"), StopIteration("the end")])
+def test_what_an_item_raises_is_raised_as_it_is_and_names_the_item(error):
+    class Failing(list):
+        def __getitem__(self, index):
+            if index == 2:
+                raise error
+            return super().__getitem__(index)
+
+    seeds = SequenceSeedSet(Failing(range(5)), name="orders")
+    assert seeds.take(np.array([0, 1, 3, 4])).tolist() == [0, 1, 3, 4]
+    with pytest.raises(type(error)) as caught:
+        seeds.take(np.array([1, 2, 3]))
+    assert caught.value is error and error.__notes__ == ["raised by item 2 of the seed set's collection orders"]
 
 
 def test_a_one_episode_simulator_needs_four_methods_only():

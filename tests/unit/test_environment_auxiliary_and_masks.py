@@ -26,6 +26,7 @@ from rlcore.environment import (
     InlineBackend,
     Passage,
     RandomActions,
+    SameAction,
     SubprocBackend,
     evaluate,
     keep_transitions,
@@ -122,6 +123,17 @@ def test_auxiliary_information_is_kept_for_every_step() -> None:
     assert [name for name in table.columns if name.startswith("auxiliary/")] == ["auxiliary/left"]
 
 
+def test_what_only_some_steps_know_is_averaged_over_those() -> None:
+    class Even(AuxiliaryInfo[int]):
+        def collect(self, state: int, status: EpisodeStatus) -> dict[str, Any]:
+            return {"even": state if state % 2 == 0 and state else np.nan}
+
+    table = evaluate(countdown_parts(auxiliary=Even()), SameAction(spaces.Discrete(2), 0), SEEDS, RandomStreams(7), "t", 2)
+    # 5 4 3 2 1 0: 4 and 2; 3 2 1 0: 2; 1 0: none; 4 3 2 1 0: 2 (the first state is before any step).
+    np.testing.assert_array_equal(table["auxiliary/even"], [3.0, 2.0, np.nan, 2.0])
+    assert (table.summary()["auxiliary/even/mean"], table.summary()["auxiliary/even/num_missing"]) == (7 / 3, 1.0)
+
+
 def test_auxiliary_information_does_not_depend_on_where_it_was_collected() -> None:
     policy = RandomActions(spaces.Discrete(2))
     inline = evaluate(countdown_parts(), policy, SEEDS, RandomStreams(7), "t", 2, backend=InlineBackend())
@@ -145,7 +157,7 @@ def test_fragments_average_auxiliary_information_over_whole_episodes() -> None:
             for lane, seed in enumerate(fragment.finished_seed_id):
                 if fragment.finished_visit[lane] == 0:
                     episodes = fragment.finished
-                    found[int(seed)] = episodes.auxiliary_sums["left"][lane] / episodes.num_steps[lane]
+                    found[int(seed)] = episodes.auxiliary_sums["left"][lane] / episodes.auxiliary_counts["left"][lane]
     table = evaluate(parts, policy, SEEDS, RandomStreams(7), "train", 2)
     assert len(found) >= 2
     for seed, mean in found.items():

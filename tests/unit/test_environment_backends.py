@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -22,7 +16,8 @@ from rlcore.environment.rollout import Passage
 from rlcore.foundation.errors import ConfigError, EvaluationError
 from rlcore.foundation.lanes import map_lanes
 from rlcore.foundation.random_streams import RandomStreams
-from tests.environment_toys import Spend, SpendAction, WorldSeeds, looped_spend_parts, random_world, spend_parts, spend_seeds
+from tests.environment_hazards import DyingSpend, HazardousSpend, bad_world
+from tests.environment_toys import Spend, SpendAction, looped_spend_parts, spend_parts, spend_seeds
 
 POLICY = RandomActions(SpendAction.action_space)
 
@@ -62,32 +57,25 @@ def test_collected_rollouts_have_the_same_bits(two_workers):
         np.testing.assert_array_equal(getattr(inline, name), getattr(worked, name))
 
 
-class FussySpend(Spend):
-    def step(self, state, command):
-        if (state.budget == 666.0).any():
-            raise ValueError("a bad number")
-        return super().step(state, command)
-
-
-def bad_world(bad=(6, 13)):
-    world = random_world(0, 23)
-    world[list(bad), 0] = 666.0
-    return WorldSeeds(world)
-
-
 def test_failed_seeds_are_isolated_in_workers_too(two_workers):
-    parts = spend_parts(simulator=FussySpend())
-    table = table_of(two_workers, parts, bad_world(), allow_failed="keep")
-    inline = table_of(InlineBackend(), parts, bad_world(), allow_failed="keep")
+    parts = spend_parts(simulator=HazardousSpend())
+    table = table_of(two_workers, parts, bad_world(23, 6, 13), allow_failed="keep")
+    inline = table_of(InlineBackend(), parts, bad_world(23, 6, 13), allow_failed="keep")
     for name in inline.columns:
         np.testing.assert_array_equal(table[name], inline[name])
     with pytest.raises(EvaluationError, match="seed 6 raised ValueError: a bad number") as caught:
-        table_of(two_workers, parts, bad_world())
+        table_of(two_workers, parts, bad_world(23, 6, 13))
     assert isinstance(caught.value.__cause__, ValueError)
     assert any("in step" in note for note in caught.value.__cause__.__notes__)  # the worker's traceback
     with pytest.raises(ValueError, match="a bad number"):
         collect_episodes(
-            two_workers, parts, POLICY, bad_world(), np.arange(23), np.zeros(23, np.int64), Passage(RandomStreams(0), "train", 4)
+            two_workers,
+            parts,
+            POLICY,
+            bad_world(23, 6, 13),
+            np.arange(23),
+            np.zeros(23, np.int64),
+            Passage(RandomStreams(0), "train", 4),
         )
 
 
@@ -106,20 +94,6 @@ def test_an_exception_that_cannot_travel_arrives_as_text(two_workers):
         table_of(two_workers, spend_parts(simulator=OddSpend()))
 
 
-class DyingSpend(Spend):
-    def __init__(self, how) -> None:
-        self.how = how
-
-    def step(self, state, command):
-        if (state.budget == 666.0).any():
-            if self.how == "exit":
-                os._exit(7)
-            if self.how == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(600)
-        return super().step(state, command)
-
-
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -132,7 +106,7 @@ def test_a_worker_that_dies_or_hangs_is_an_error_that_names_the_seeds(how, messa
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with SubprocBackend(2, chunk_deadline_seconds=2) as backend:
         with pytest.raises(EvaluationError, match=message):
-            table_of(backend, spend_parts(simulator=DyingSpend(how)), bad_world(bad=(6,)))
+            table_of(backend, spend_parts(simulator=DyingSpend(how)), bad_world(23, 6))
         assert {child.pid for child in _workers(psutil.Process())} <= before
         assert len(table_of(backend)) == 23  # it starts new ones
     assert {child.pid for child in _workers(psutil.Process())} <= before
@@ -141,44 +115,6 @@ def test_a_worker_that_dies_or_hangs_is_an_error_that_names_the_seeds(how, messa
 def _workers(process):
     # multiprocessing's resource tracker is no worker: it stays until the parent ends.
     return [child for child in process.children(recursive=True) if "resource_tracker" not in " ".join(child.cmdline())]
-
-
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, None), (signal.SIGKILL, -9)])
-def test_ctrl_c_and_a_killed_parent_leave_no_process_behind(sent, code, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            from tests.environment_toys import spend_parts
-            from tests.unit.test_environment_backends import DyingSpend, bad_world, table_of
-            from rlcore.environment.backends import SubprocBackend
-
-            if __name__ == "__main__":
-                with SubprocBackend(2) as backend:
-                    table_of(backend)
-                    print("running", flush=True)
-                    table_of(backend, spend_parts(simulator=DyingSpend("hang")), bad_world())
-            """
-        )
-    )
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    parent = subprocess.Popen(
-        [sys.executable, str(script)], cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert parent.stdout.readline() == "running\n", parent.stderr.read()
-        children = psutil.Process(parent.pid).children(recursive=True)
-        assert len(children) >= 2
-        time.sleep(0.5)  # into the second passage
-        parent.send_signal(sent)
-        parent.wait(30)
-        _, alive = psutil.wait_procs(children, timeout=20)
-        assert alive == []
-        assert parent.returncode != 0 and (code is None or parent.returncode == code)
-    finally:
-        parent.kill()
-        parent.communicate()
 
 
 def set_up_worker():

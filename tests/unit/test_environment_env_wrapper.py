@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -164,18 +163,3 @@ def test_the_mask_of_now_is_offered():
     env.step(1)  # 0.375 is left
     assert env.action_mask.tolist() == [True, True, False]
     assert EnvWrapper(spend_parts(), spend_seeds()).action_mask is None
-
-
-def test_gymnasiums_own_vector_and_statistics_wrappers_run_over_it():
-    seeds = spend_seeds(8)
-
-    def make():
-        return gymnasium.wrappers.RecordEpisodeStatistics(EnvWrapper(spend_parts(), seeds))
-
-    envs = gymnasium.vector.SyncVectorEnv([make] * 3)
-    observations, _ = envs.reset(seed=5)
-    assert observations["past"].shape == (3, 24)
-    for _ in range(20):
-        observations, rewards, *_ = envs.step(np.ones(3, np.int64))
-    assert np.isfinite(rewards).all()
-    envs.close()

@@ -175,3 +175,30 @@ def test_an_episode_longer_than_max_steps_is_an_error_that_says_so():
         run(climb_parts(max_steps=1), action=0)
     with pytest.raises(ConfigError, match="max_steps must be at least 1, was 0"):
         climb_parts(max_steps=0)
+
+
+@pytest.mark.parametrize("value", ["1", np.ones(1), [1.0], None, 1j])
+def test_a_reward_or_metric_that_is_no_number_is_named(value):
+    class Odd(Reward):
+        def reward(self, outcome, status):
+            return value
+
+    class Odder(Climb):
+        def metrics(self):
+            return {"above": value}
+
+    with pytest.raises(ContractError, match="reward of Odd must be one number, was"):
+        run(climb_parts(Odd()))
+    parts = looped_parts(Odder, Height(), OneOrTwo(), PerStep(), max_steps=3)
+    with pytest.raises(ContractError, match="metric 'above' must be one number, was"):
+        run(parts)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.array(2), np.int64(2)])
+def test_numbers_of_every_kind_are_rewards(value):
+    class Two(Reward):
+        def reward(self, outcome, status):
+            return value
+
+    rollout = run(climb_parts(Two())).rollout
+    assert set(rollout.reward[rollout.is_alive]) == {2.0}

@@ -13,7 +13,7 @@ from rlcore.training.checkpoint import latest_valid_checkpoint, read_checkpoint
 from rlcore.training.checkpoint_writer import CheckpointWriter
 from rlcore.training.csv_table import CsvTable
 from rlcore.training.trainer import Trainer
-from tests.training_toy import assert_same, toy_vessel
+from tests.training_toy import WalkSeeds, assert_same, toy_vessel
 
 SCORE = "validation/return/mean"
 
@@ -73,10 +73,64 @@ def test_a_missing_metric_is_said_with_the_nearest_name(caplog):
 
 
 def test_early_stopping_without_validation_is_refused():
-    with pytest.raises(ConfigError, match="val_every_n_iters must be set for early stopping"):
+    with pytest.raises(ConfigError, match="val_every_n_iters must be set to stop early by validation/return/mean, was None"):
         Trainer(max_iters=1, callbacks=[EarlyStopping()]).fit(toy_vessel())
-    with pytest.raises(ConfigError, match="patience of early stopping must be 0 or more validations, was -1"):
+    with pytest.raises(ConfigError, match="patience of early stopping must be 0 or more judgements, was -1"):
         EarlyStopping(patience=-1)
+
+
+def test_a_metric_of_training_is_judged_after_every_iteration_and_needs_no_validation():
+    class Scored(Trainer):
+        def _publish(self, metrics):
+            super()._publish({**metrics, "train/return/mean": [3.0, 5.0, 4.0, 4.5, 5.0, 9.0][self.iteration - 1]})
+
+    stopping = EarlyStopping("train/return/mean", patience=3)
+    result = Scored(max_iters=6, callbacks=[stopping]).fit(toy_vessel())
+    assert (result.status, result.iteration) == ("early_stopped", 5)
+    assert result.reason == "train/return/mean did not improve in 3 iterations; best 5 after iteration 2"
+    # With validations in between it is judged no more often.
+    result = Scored(max_iters=6, val_every_n_iters=1, callbacks=[EarlyStopping("train/return/mean", patience=3)]).fit(
+        toy_vessel()
+    )
+    assert result.iteration == 5
+
+
+def test_the_best_by_a_metric_of_training_is_kept(tmp_path):
+    class Scored(Trainer):
+        def _publish(self, metrics):
+            super()._publish({**metrics, "train/update/loss": [3.0, 1.0, 2.0, 4.0][self.iteration - 1]})
+
+    writer = CheckpointWriter(tmp_path, keep_last=1, monitor="train/update/loss", mode="min")
+    Scored(max_iters=4, callbacks=[writer]).fit(toy_vessel())
+    assert files(tmp_path) == [2, 4] and writer.best == 1.0
+
+
+def test_one_of_several_validation_sets_is_watched(tmp_path):
+    """Each set has its own metrics; early stopping and the best checkpoint follow the one they name."""
+
+    class Scored(Trainer):
+        def _publish(self, metrics):
+            scores = {"near": [1.0, 2.0, 3.0, 4.0, 5.0], "far": [2.0, 3.0, 1.0, 1.0, 9.0]}
+            for name, by_iteration in scores.items():
+                if f"validation/{name}/return/mean" in metrics:
+                    metrics = {**metrics, f"validation/{name}/return/mean": by_iteration[self.iteration - 1]}
+            super()._publish(metrics)
+
+    def fit(name):
+        writer = CheckpointWriter(tmp_path / name, monitor=f"validation/{name}/return/mean")
+        stopping = EarlyStopping(f"validation/{name}/return/mean", patience=2, name="stopping")
+        vessel = toy_vessel(validation_seeds={"near": WalkSeeds([1, -1]), "far": WalkSeeds([5, -6])})
+        return Scored(max_iters=5, val_every_n_iters=1, callbacks=[stopping, writer]).fit(vessel), writer
+
+    result, writer = fit("far")
+    assert (result.status, result.iteration, writer.best_iteration) == ("early_stopped", 4, 2)
+    result, writer = fit("near")
+    assert (result.status, result.iteration, writer.best_iteration) == ("completed", 5, 5)
+
+
+def test_a_mode_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match="mode must be 'max' or 'min', was 'maximum'"):
+        EarlyStopping(mode="maximum")
 
 
 def test_best_weights_are_put_back_at_the_end():

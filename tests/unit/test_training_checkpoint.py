@@ -112,7 +112,7 @@ def test_damage_at_any_byte_is_noticed(tmp_path):
 
 def test_other_versions_and_other_files_are_refused_with_the_remedy(tmp_path):
     write_checkpoint(tmp_path / "newer.ckpt", content_with({}, format_version=FORMAT_VERSION + 1))
-    with pytest.raises(CheckpointError, match=r"format version of .*newer.ckpt must be 1, was 2: read it with the version"):
+    with pytest.raises(CheckpointError, match=r"format version of .*newer.ckpt must be 2, was 3: read it with the version"):
         read_checkpoint(tmp_path / "newer.ckpt")
     (tmp_path / "form.ckpt").write_bytes(b"FWCKPT99" + bytes(60))
     with pytest.raises(CheckpointError, match="another version wrote it"):

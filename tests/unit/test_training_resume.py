@@ -1,47 +1,30 @@
 """The resume law: ``fit(6) == fit(3) + resume(3)``, to the bit, with everything that takes part; and that a breach is noticed."""
 
+import io
 import logging
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-from rlcore.agents.build_agent import build_agent
-from rlcore.agents.off_policy_specs import DQNSpec, ExplorationSpec
-from rlcore.agents.on_policy_specs import PPOSpec
-from rlcore.agents.specs import LinearDecaySpec, MLPSpec
 from rlcore.foundation.errors import CheckpointError
 from rlcore.training import resume
 from rlcore.training.callbacks import Callback, EarlyStopping, MetricsWriter
 from rlcore.training.checkpoint import latest_valid_checkpoint, read_checkpoint
 from rlcore.training.checkpoint_writer import CheckpointWriter
-from rlcore.training.loggers import CsvLogger
+from rlcore.training.loggers import ConsoleLogger, CsvLogger
+from rlcore.training.parquet_logger import ParquetLogger
 from rlcore.training.trainer import Trainer
-from tests import training_toy
+from tests.training_agents import CHOOSING, agent_for
 from tests.training_toy import ToyAgent, WalkSeeds, assert_same, toy_vessel, walk_parts
 
-DECAY = LinearDecaySpec(num_iterations=10, final_fraction=0.1)
-MLP = MLPSpec(sizes=(8,), observation_scaling="running")
-PPO = PPOSpec(network=MLP, learning_rate=0.01, learning_rate_decay=DECAY, discount=0.99, batch_size=16, num_repeats=2,
-              return_scaling="running")  # fmt: skip
-DQN = DQNSpec(network=MLP, learning_rate=0.01, learning_rate_decay=DECAY, discount=0.99, batch_size=16,
-              exploration=ExplorationSpec(initial=1.0, final=0.1, num_transitions=150), num_return_steps=2, target_update_every=7,
-              memory_size=60, learn_after=20, gradient_steps_per_transition=0.3)  # fmt: skip
+KINDS = ["toy", *CHOOSING]
 
 
 def agent_of(kind):
-    if kind == "toy":
-        return ToyAgent()
-    parts = walk_parts()
-    spaces = parts.state_interpreter.observation_space, parts.action_interpreter.action_space
-    return build_agent({"ppo": PPO, "dqn": DQN}[kind], *spaces, parts.state_interpreter, root_seed=3, device="cpu")
+    return ToyAgent() if kind == "toy" else agent_for(kind, walk_parts())
 
 
-def run(folder, max_iters, *, kind="toy", resumed=False, agent=None, extra=(), max_seen=None, **settings):
+def run(folder, max_iters, *, kind="toy", resumed=False, agent=None, extra=(), **settings):
     """Fit with everything that has state; returns the result, the vessel's state and the trainer."""
     callbacks = [
         MetricsWriter(folder / "metrics"),
@@ -49,9 +32,12 @@ def run(folder, max_iters, *, kind="toy", resumed=False, agent=None, extra=(), m
         CheckpointWriter(folder / "checkpoints", keep_last=2),
         *extra,
     ]
-    trainer = Trainer(
-        max_iters=max_iters, val_every_n_iters=2, callbacks=callbacks, loggers=[CsvLogger(folder / "episodes")], **settings
-    )
+    loggers = [
+        CsvLogger(folder / "episodes"),
+        ParquetLogger(folder / "episodes"),
+        ConsoleLogger(every_n_iters=4, stream=io.StringIO()),  # holds figures back, across a checkpoint too
+    ]
+    trainer = Trainer(max_iters=max_iters, val_every_n_iters=2, callbacks=callbacks, loggers=loggers, **settings)
     vessel = toy_vessel(agent or agent_of(kind))
     path = latest_valid_checkpoint(folder / "checkpoints") if resumed else None
     assert (path is not None) == resumed
@@ -71,7 +57,7 @@ def assert_same_end(one, other):
         assert_same(read_checkpoint(one / "checkpoints" / name), read_checkpoint(other / "checkpoints" / name), name)
 
 
-@pytest.mark.parametrize("kind", ["toy", "ppo", "dqn"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_continued_training_ends_like_one_that_was_never_interrupted(tmp_path, kind):
     whole, whole_vessel, whole_trainer = run(tmp_path / "whole", 6, kind=kind)
     run(tmp_path / "parts", 3, kind=kind)
@@ -84,7 +70,7 @@ def test_a_continued_training_ends_like_one_that_was_never_interrupted(tmp_path,
     assert_same(whole_trainer.test(whole_vessel).metrics, parts_trainer.test(parts_vessel).metrics)
 
 
-@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+@pytest.mark.parametrize("kind", CHOOSING)
 def test_learning_moves_the_parameters_so_that_equality_says_something(tmp_path, kind):
     run(tmp_path, 6, kind=kind)
     before, after = (read_checkpoint(tmp_path / f"checkpoints/iteration_00000{n}.ckpt")["vessel"] for n in (5, 6))
@@ -92,7 +78,7 @@ def test_learning_moves_the_parameters_so_that_equality_says_something(tmp_path,
         assert_same(before, after)
 
 
-@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+@pytest.mark.parametrize("kind", CHOOSING)
 def test_evaluation_changes_nothing_in_training(kind):
     """Exploration, lagged networks, running statistics and replay stay where training put them."""
     states = []
@@ -240,6 +226,21 @@ def test_another_config_is_refused_before_anything_is_touched(tmp_path):
     assert changed_budget.fit(toy_vessel(), path).iteration == 3
 
 
+def test_statistics_that_are_missing_are_an_error(tmp_path):
+    """T32, T36: no policy goes on, or is judged, with a fresh mean and deviation in place of those it was trained with."""
+    run(tmp_path, 2, kind="ppo")
+    path = latest_valid_checkpoint(tmp_path / "checkpoints")
+    content = read_checkpoint(path)
+    model = content["vessel"]["agent"]["model"]
+    statistics = [name for name in model if name.endswith(("mean", "variance", "count"))]
+    assert len(statistics) >= 3
+    for name in statistics:
+        rest = {key: value for key, value in model.items() if key != name}
+        state = {**content["vessel"], "agent": {**content["vessel"]["agent"], "model": rest}}
+        with pytest.raises(CheckpointError, match=f"must fit the agent.s spec and spaces, does not: (?s:.*){name}"):
+            toy_vessel(agent_of("ppo")).load_state_dict(state)
+
+
 def test_other_versions_or_threads_warn_and_mark_the_run(tmp_path, caplog, monkeypatch):
     run(tmp_path, 2)
     torch.set_num_threads(2)
@@ -267,84 +268,3 @@ def test_loading_leaves_the_callers_state_alone(tmp_path):
         vessel.load_state_dict(content[kind])
         Trainer(max_iters=1).fit(vessel)
         assert_same(content, same)
-
-
-KILL_POINTS = ["before collect", "after collect", "after update", "after validation", "half a checkpoint", "before its rename"]
-
-
-class KillsAfterUpdate(Callback):
-    def __init__(self, hook, iteration):
-        super().__init__()
-        setattr(self, hook, lambda trainer, vessel: trainer.iteration == iteration and kill_now())
-
-
-def kill_now():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def run_until_killed(folder: Path, point: str) -> None:
-    """The child process: fits, and is killed at the named point of its fourth iteration."""
-    agent, extra = ToyAgent(), []
-    if point == "before collect":
-        extra = [KillsAfterUpdate("on_train_start", 3)]
-    elif point == "after collect":
-        agent = ToyAgent(before_learning=lambda agent: agent.num_updates == 3 and kill_now())
-    elif point == "after update":
-        extra = [KillsAfterUpdate("on_train_end", 4)]
-    elif point == "after validation":
-        extra = [KillsAfterUpdate("on_validate_end", 4)]
-    else:
-        extra = [KillsInCheckpoint(point)]
-    run(folder, 6, agent=agent, extra=extra)
-
-
-class KillsInCheckpoint(Callback):
-    """From the end of the fourth iteration on the operating system's own functions kill; the checkpoint is written next."""
-
-    def __init__(self, point):
-        super().__init__()
-        self._point = point
-
-    def on_iteration_end(self, trainer, vessel):
-        if trainer.iteration == 4:
-            if self._point == "half a checkpoint":
-                real = os.fdopen
-
-                def half(descriptor, mode):
-                    stream = real(descriptor, mode)
-                    write = stream.write
-
-                    class Half:
-                        def __enter__(self):
-                            return self
-
-                        def __exit__(self, *_):
-                            pass
-
-                        def write(self, content):
-                            write(content[: len(content) // 2])
-                            stream.flush()
-                            kill_now()
-
-                    return Half()
-
-                os.fdopen = half
-            else:
-                os.replace = lambda *_: kill_now()
-
-
-@pytest.mark.parametrize("point", KILL_POINTS)
-def test_a_kill_at_any_point_ends_in_the_same_bits(tmp_path, point):
-    run(tmp_path / "whole", 6)
-    root = Path(training_toy.__file__).parent.parent
-    code = f"import sys; sys.path[:0] = {[str(root), str(Path(__file__).parent)]!r}; import test_training_resume as t; "
-    # The child is one with us even where somebody edits the library while the tests run.
-    code += f"import rlcore.training.vessel as v; v.code_fingerprint = lambda: {resume.code_fingerprint()!r}; "
-    code += f"t.run_until_killed(t.Path({str(tmp_path / 'parts')!r}), {point!r})"
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    left = sorted(path.name for path in (tmp_path / "parts/checkpoints").iterdir() if path.name.startswith(".iteration"))
-    assert bool(left) == (point in KILL_POINTS[-2:])
-    assert latest_valid_checkpoint(tmp_path / "parts/checkpoints").name == "iteration_000003.ckpt"
-    run(tmp_path / "parts", 6, resumed=True)
-    assert_same_end(tmp_path / "whole", tmp_path / "parts")

@@ -40,6 +40,46 @@ def test_hooks_come_in_order_and_see_the_number_of_finished_iterations():
     assert (result.status, result.iteration) == ("completed", 2)
 
 
+def test_hooks_by_steps_and_with_several_validation_sets_are_the_same():
+    """QlibRL's hooks, one by one, once each: validation is one validation, however many sets it has."""
+    counting = {"episodes_per_iteration": None, "steps_per_iteration": 16}
+    sets = {"near": WalkSeeds([1]), "far": WalkSeeds([4, -4])}
+    spy = Spy()
+    trainer = Trainer(max_iters=1, val_every_n_iters=1, callbacks=[spy])
+    vessel = toy_vessel(validation_seeds=sets, **counting)
+    trainer.fit(vessel)
+    trainer.test(vessel)
+    before = ["fit_start", "iteration_start", "train_start"]
+    after = ["train_end", "validate_start", "validate_end", "iteration_end", "fit_end", "test_start", "test_end"]
+    assert spy.seen == [(name, 0) for name in before] + [(name, 1) for name in after]
+    assert sorted(f"on_{name}" for name, _ in spy.seen) == sorted(HOOKS)
+
+
+def test_loggers_are_closed_before_the_last_hook():
+    """Whoever hands files on at the end (a tracking server) finds them whole."""
+    seen = []
+
+    class Closing(Logger):
+        def log_metrics(self, iteration, metrics):
+            seen.append("metrics")
+
+        def close(self):
+            seen.append("close")
+
+    class Handing(Callback):
+        def on_fit_end(self, trainer, vessel):
+            seen.append("fit_end")
+
+        def on_test_end(self, trainer, vessel):
+            seen.append("test_end")
+
+    trainer = Trainer(max_iters=1, callbacks=[Handing()], loggers=[Closing()])
+    vessel = toy_vessel()
+    trainer.fit(vessel)
+    trainer.test(vessel)
+    assert seen == ["metrics", "close", "fit_end", "metrics", "close", "test_end"]
+
+
 def test_callbacks_run_by_order_then_as_listed():
     seen = []
 
@@ -214,6 +254,16 @@ def test_counts_below_one_are_refused(name):
         Trainer(**{"max_iters": 1, name: 0})
 
 
+def test_what_worker_processes_cannot_do_is_refused_before_anything_runs():
+    for settings, message in (
+        ({"on_worker_death": "sometimes"}, "on_worker_death must be fail or restart, was 'sometimes'"),
+        ({"chunk_deadline_seconds": 0.0}, "chunk_deadline_seconds must be positive, was 0.0"),
+        ({"finite_env_type": "threads"}, "backend must be one of inline, subproc, dummy, shmem, was 'threads'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Trainer(max_iters=1, **{"finite_env_type": "subproc", **settings})
+
+
 def test_senseless_combinations_are_refused():
     with pytest.raises(ConfigError, match="something must end the training"):
         Trainer()
@@ -304,6 +354,37 @@ def test_sigterm_does_not_cut_through_a_callback():
 
     result = Trainer(max_iters=3, callbacks=[Working()]).fit(toy_vessel())
     assert done == [1] and (result.status, result.iteration) == ("terminated", 1)
+
+
+def test_a_second_sigterm_does_not_cut_through_the_clean_up_of_the_first():
+    class Terminating(Callback):
+        def on_fit_end(self, trainer, vessel):
+            os.kill(os.getpid(), signal.SIGTERM)
+            seen.append(trainer.status)
+
+    seen = []
+    result = Trainer(max_iters=5, callbacks=[Terminating()]).fit(
+        toy_vessel(ToyAgent(before_learning=terminate_in_the_third_update))
+    )
+    assert (seen, result.status) == (["terminated"], "terminated")
+
+
+def test_sigterm_when_the_training_is_over_goes_to_whoever_handled_it_before():
+    """It is not swallowed: a program that was asked to end does not go on with what comes after the training."""
+
+    class Terminating(Callback):
+        def on_fit_end(self, trainer, vessel):
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+            seen.append((trainer.status, trainer.iteration))
+
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("the one before"))
+    try:
+        result = Trainer(max_iters=2, callbacks=[Terminating()]).fit(toy_vessel())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (result.status, seen) == ("completed", [("completed", 2), "the one before"])
 
 
 def test_in_another_thread_interrupt_does_what_sigterm_does():

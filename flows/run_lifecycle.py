@@ -1,0 +1,121 @@
+"""A run from its first record to its last: whose it is, how it ends whatever ends it, and what it hands back."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect.runtime import flow_run
+from pydantic import BaseModel, ConfigDict
+
+from flows.cache_keys import CacheKeys
+from flows.home import Home
+from flows.housekeeping.leftovers import close_in_prefect, close_leftovers
+from flows.run_records import RunRecord, own_run
+from flows.stages import Stage, Stages
+from flows.tasks.fit_agent import RunInterruptedError
+from flows.tracking.flow_tracking import FlowTracking
+from flows.workspace import write_workspace
+from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.forms import Form
+from rlcore.config.task_experiment import TaskExperiment
+
+
+class RunResult(BaseModel):
+    """What a run gave, and where it lies."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    experiment: str
+    form: Form
+    """Order execution, or a task of one's own."""
+    as_of: date | None
+    folder: Path
+    report: Path | None
+    """The HTML report of order execution; a task of one's own has none."""
+    mlflow_run: str | None
+    """Id of the parent run; None while the tracking server is away."""
+    prefect_flow_run: str | None
+    is_resumed: bool
+    """A run of the same identity was killed, and this one went on where it ended."""
+    reused: tuple[str, ...]
+    """Task runs whose results were in the cache."""
+    trainings: tuple[Path, ...]
+    figures: dict[str, float]
+    message: str
+    """One sentence on how it ended."""
+
+
+def flow_run_name() -> str:
+    """Return what Prefect calls a run of a flow whose parameter ``experiment`` is a file, a name or plain data."""
+    given: dict[str, Any] = flow_run.parameters
+    experiment, as_of = given["experiment"], given.get("as_of")
+    name = experiment["name"] if isinstance(experiment, dict) else Path(experiment).stem
+    return f"{name} as of {as_of}" if as_of else str(name)
+
+
+def carry_through(
+    home: Home, experiment: ExperimentSpec, as_of: date | None, until: Stage, carry_out: Callable[[Stages], None]
+) -> RunResult:
+    """Own a run (a killed one of the same identity goes on), carry out its stages, and close everything, however it ends."""
+    identity = CacheKeys(home, experiment, as_of).run(until)
+    with own_run(home, experiment.name, identity, as_of) as run:
+        close_in_prefect(run.record)  # of the process that this one goes on for
+        run.update(prefect_flow_run=flow_run.id)
+        close_leftovers(home)
+        workspace = write_workspace(home, run.record.run, experiment, as_of)
+        stages = Stages(workspace, experiment, run, FlowTracking(workspace, experiment))
+        with _ended_properly(stages):
+            stages.tracking.start(run.record.num_starts, flow_run.id)
+            carry_out(stages)
+        form: Form = "task" if isinstance(experiment, TaskExperiment) else "execution"
+        return result_of(home, run.record, form, tuple(stages.reused))
+
+
+def result_of(home: Home, record: RunRecord, form: Form, reused: tuple[str, ...] = (), message: str = "") -> RunResult:
+    """Return what a run gave, from its record."""
+    return RunResult(
+        run=record.run,
+        experiment=record.experiment,
+        form=form,
+        as_of=record.as_of,
+        folder=home.runs / record.run,
+        report=record.report,
+        mlflow_run=record.mlflow_run,
+        prefect_flow_run=record.prefect_flow_run,
+        is_resumed=record.num_starts > 1,
+        reused=reused,
+        trainings=record.trainings,
+        figures=record.figures,
+        message=message or record.message,
+    )
+
+
+@contextmanager
+def _ended_properly(stages: Stages) -> Iterator[None]:
+    """Whatever ends the run, its record and its MLflow runs say how."""
+    try:
+        yield
+    except RunInterruptedError as error:
+        _abandon(stages, "killed", str(error))
+        # The trainer took the signal to finish its work; Prefect and the command still have to hear of it.
+        signal.raise_signal(signal.SIGTERM)
+        raise
+    except Exception as error:
+        _abandon(stages, "failed", f"{type(error).__name__}: {error}")
+        raise
+    except BaseException as error:  # SIGTERM, Ctrl-C
+        _abandon(stages, "killed", f"{type(error).__name__}: {error}")
+        raise
+    stages.run.end("finished")
+
+
+def _abandon(stages: Stages, status: Literal["failed", "killed"], message: str) -> None:
+    stages.run.update(message=message)
+    stages.run.end(status)
+    stages.tracking.abandon("FAILED" if status == "failed" else "KILLED")
