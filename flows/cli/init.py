@@ -93,8 +93,8 @@ task:
   # What each episode starts from. Every validation and test seed is run exactly once.
   seeds:
     train: {{kind: values, initial_states: [-10, -8, -7, -5, -3, -2, -1, 1, 2, 3, 5, 7, 9, 10]}}
-    validation: {{kind: values, initial_states: [-9, -4, 6, 8]}}
-    test: {{kind: values, initial_states: [-9, -6, -4, 4, 6, 8]}}
+    validation: {{kind: values, initial_states: [-9, 6]}}
+    test: {{kind: values, initial_states: [-6, -4, 4, 8]}}
   max_steps: 30
   at_max_steps: truncate # an episode may go on for ever; after 30 steps it is cut, and its value goes on
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tianshou.data import Batch
 
 from rlcore.agents.plain_state import tree_from_tensors, tree_to_tensors
 from rlcore.agents.returns import n_step_windows
-from rlcore.agents.tianshou_batch import RowSource
+from rlcore.agents.tianshou_batch import RowSource, weighted_rows
 from rlcore.agents.transitions import alive_steps
 from rlcore.contracts.interpreters import Reference
 from rlcore.environment.rollout import Rollout
@@ -101,12 +100,11 @@ class ReplayMemory(RowSource):
         self.num_rows = min(self.num_rows + kept, self._size)
         self.draw.added(where)
 
-    def sample(self, sample_size: int | None) -> tuple[Batch, NDArray[np.int64]]:
+    def sample(self, sample_size: int | None) -> tuple[Any, NDArray[np.int64]]:
         """Return drawn rows; the Batch holds them as ``row`` and, where they do not count alike, ``weight``."""
-        if not sample_size:
-            return super().sample(sample_size)
+        assert sample_size  # an off-policy algorithm asks for a batch
         rows, weight = self.draw.draw(self.num_rows, sample_size)
-        return (Batch(row=rows) if weight is None else Batch(row=rows, weight=weight)), rows
+        return weighted_rows(rows, weight), rows
 
     def column(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return ``action``, ``reward_sum`` or ``bootstrap_discount`` of rows."""

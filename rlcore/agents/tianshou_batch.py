@@ -15,18 +15,20 @@ from tianshou.data import Batch
 
 
 class RowSource:
-    """Stands where tianshou expects a replay buffer: the rows to learn from are 0 … num_rows − 1.
-
-    Rows are drawn with NumPy's global generator, as tianshou's buffers do: call inside ``isolated_randomness``.
-    """
+    """Stands where tianshou expects a replay buffer: the rows to learn from are 0 … num_rows − 1."""
 
     def __init__(self, num_rows: int) -> None:
         self.num_rows = num_rows
 
     def sample(self, sample_size: int | None) -> tuple[Batch, NDArray[np.int64]]:
-        """Return all rows in order (0), or so many with replacement."""
-        rows = np.random.randint(self.num_rows, size=sample_size) if sample_size else np.arange(self.num_rows)  # noqa: NPY002
+        """Return all rows in order: tianshou asks for 0 and means all."""
+        rows = np.arange(self.num_rows)
         return Batch(row=rows), rows
+
+
+def weighted_rows(rows: NDArray[np.int64], weight: NDArray[np.float32] | None) -> Batch:
+    """Return a Batch of row numbers, with their weights in the loss where they do not count alike."""
+    return Batch(row=rows) if weight is None else Batch(row=rows, weight=weight)
 
 
 def rows_of(batch: Any) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ from rlcore.foundation.errors import ConfigError
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["seeds=[0,1]", "training.iterations=20"]
 # Walking straight home from n steps away: 1 on arrival, 0.05 for each of n steps.
-BEST_ON_TEST = 1 - 0.05 * np.mean([9, 6, 4, 4, 6, 8])
+BEST_ON_TEST = 1 - 0.05 * np.mean([6, 4, 4, 8])
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_what_init_writes_finds_the_best_policy(first: dict[str, Any]) -> None:
     terms = [first["figures"][f"test/reward/{name}/mean/seeds_mean"] for name in ("arrival", "effort")]
     assert sum(terms) == pytest.approx(BEST_ON_TEST)
     assert first["report"] is None
-    assert first["message"] == "The mean return of an episode on the test seeds is 0.6917, 0.6917 to 0.6917 over 2 trainings."
+    assert first["message"] == "The mean return of an episode on the test seeds is 0.725, 0.725 to 0.725 over 2 trainings."
     table = pd.read_csv(Path(first["folder"]) / "results.csv", index_col="seed")
     assert list(table.index) == [0, 1]
     np.testing.assert_allclose(table["test/return/mean"], BEST_ON_TEST)

@@ -30,25 +30,25 @@ class Curve:
 
 
 CURVES = {
-    # The rate falls to almost nothing, so that the last policy is no accident of the last gradient steps.
+    # The rate falls to nothing, so that the last policy is no accident of the last gradient steps.
     "dqn on CartPole-v1": Curve(
         task="CartPole-v1",
         spec=DQNSpec(
             network=MLPSpec(sizes=(128, 128)),
             learning_rate=1e-3,
-            learning_rate_decay=LinearDecaySpec(num_iterations=234, final_fraction=0.05),
-            discount=0.99,
-            batch_size=128,
+            learning_rate_decay=LinearDecaySpec(num_iterations=312, final_fraction=0.0),
+            discount=0.98,
+            batch_size=64,
             max_gradient_norm=10.0,
             exploration=ExplorationSpec(initial=1.0, final=0.05, num_transitions=10_000),
             num_return_steps=3,
-            target_update_every=200,
-            memory_size=60_000,
+            target_update_every=250,
+            memory_size=100_000,
             learn_after=1_000,
-            gradient_steps_per_transition=0.25,
+            gradient_steps_per_transition=0.5,
         ),
         bar=475.0,
-        max_steps=60_000,
+        max_steps=80_000,
         num_lanes=8,
         steps_per_iteration=256,
     ),
