@@ -28,6 +28,12 @@ def write_atomically(path: Path, content: bytes) -> None:
     _flush_folder(path.parent)
 
 
+def remove_half_written(path: Path) -> None:
+    """Remove what a kill left of writing ``path``; nobody may be writing it now."""
+    for abandoned in path.parent.glob(f".{path.name}.????????"):  # mkstemp's eight letters
+        abandoned.unlink(missing_ok=True)
+
+
 @contextmanager
 def folder_written_atomically(path: Path) -> Iterator[Path]:
     """Yield an empty folder to fill; it takes the place of ``path`` on success and vanishes on failure."""

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.foundation.atomic_files import write_atomically
+from rlcore.foundation.atomic_files import remove_half_written, write_atomically
 from rlcore.training.table_file import KEY, Row, TableFile
 
 
@@ -34,6 +34,7 @@ class CsvTable(TableFile):
         return len(self._known_columns())
 
     def cut_after(self, iteration: int, num_columns: int) -> None:
+        remove_half_written(self.path)
         kept = [row for row in self._rows() if row[KEY].isdigit() and int(row[KEY]) <= iteration]
         self._columns = self._known_columns()[:num_columns]
         if kept:
@@ -42,6 +43,7 @@ class CsvTable(TableFile):
             self.clear()
 
     def clear(self) -> None:
+        remove_half_written(self.path)
         self.path.unlink(missing_ok=True)
         self._columns = []
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcore.foundation.atomic_files import write_atomically
+from rlcore.foundation.atomic_files import remove_half_written, write_atomically
 from rlcore.training.table_file import KEY, Row, TableFile
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class ParquetTable(TableFile):
         return len(self._known_columns())
 
     def cut_after(self, iteration: int, num_columns: int) -> None:
+        remove_half_written(self.path)
         table = self._table()
         self._columns = self._known_columns()[:num_columns]
         kept = None if table is None else _rows_until(table, iteration).select(self._columns)
@@ -48,6 +49,7 @@ class ParquetTable(TableFile):
             self._replace(kept)
 
     def clear(self) -> None:
+        remove_half_written(self.path)
         self.path.unlink(missing_ok=True)
         shutil.rmtree(self._parts_folder, ignore_errors=True)
         self._columns = []

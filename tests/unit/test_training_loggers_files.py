@@ -15,6 +15,7 @@ from rlcore.environment.episode_table import EpisodeTable
 from rlcore.foundation.errors import ContractError
 from rlcore.training import CheckpointWriter, CsvLogger, ParquetLogger, Trainer, latest_valid_checkpoint
 from rlcore.training.callbacks import Callback
+from rlcore.training.csv_table import CsvTable
 from rlcore.training.episode_files import EpisodeFiles
 from rlcore.training.parquet_table import ParquetTable
 from tests import training_toy
@@ -228,3 +229,19 @@ def test_a_column_that_would_hide_the_iteration_is_refused(tmp_path):
     files = EpisodeFiles(tmp_path, ("train",), "parquet", ParquetTable)
     with pytest.raises(ContractError, match="must not be called 'iteration' to be written to a file: rename it"):
         files.append("train", 1, table_of(iteration=[1, 2]))
+
+
+@pytest.mark.parametrize("make", [CsvTable, ParquetTable])
+@pytest.mark.parametrize("resumed", [True, False])
+def test_what_a_kill_left_half_written_goes_at_the_next_start(tmp_path, make, resumed):
+    path = tmp_path / "train.table"
+    make(path).append(1, [{"a": 1}])
+    (tmp_path / ".train.table.ab_c12x9").write_bytes(b"half")
+    (tmp_path / ".train.table.kept").write_bytes(b"somebody else's")
+    again = make(path)
+    if resumed:
+        again.cut_after(1, 2)
+    else:
+        again.clear()
+        again.append(1, [{"a": 2}])
+    assert not (tmp_path / ".train.table.ab_c12x9").exists() and (tmp_path / ".train.table.kept").exists()
