@@ -29,6 +29,10 @@ class Agent(ABC):
     def learn(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one rollout; returns finite figures (losses, entropy, …) by name."""
 
+    def config(self) -> dict[str, Any]:
+        """Return plain data that says how it learns: a checkpoint of another config does not continue it."""
+        return {"class": type(self).__qualname__}
+
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Return plain data and tensors only (what ``torch.load(weights_only=True)`` accepts)."""

@@ -65,6 +65,9 @@ class DQNAgent(Agent):
     def learn(self, rollout: Rollout) -> dict[str, float]:
         return {**self.cadence.learn(rollout, self.algorithm, (self.algorithm.optim,)), "epsilon": self.epsilon}
 
+    def config(self) -> dict[str, Any]:
+        return super().config() | self._held.config()
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "kind": "dqn",

@@ -56,6 +56,10 @@ class HeldNetwork(Generic[Model]):
         self.reader = reader_for(self.model.network, state_interpreter)
         self.policy = HeldModel(self.model, self.reader, action_space)  # what tianshou's algorithms hold
 
+    def config(self) -> dict[str, Any]:
+        """Return the spec as plain data."""
+        return self._spec.model_dump(mode="json")
+
     def learning_rate(self, num_iterations: int) -> float:
         """Return the learning rate after so many iterations."""
         return decayed(self._spec.learning_rate, self._spec.learning_rate_decay, num_iterations)

@@ -63,6 +63,9 @@ class OnPolicyAgent(Agent):
         # What _update_with_batch returned, under its base's type.
         return {**cast(OnPolicyStats, stats).figures, **_fit_of_critic(rows), "learning_rate": optimizer.learning_rate}
 
+    def config(self) -> dict[str, Any]:
+        return super().config() | self._held.config()
+
     def state_dict(self) -> dict[str, Any]:
         statistics = self.algorithm.ret_rms
         return {

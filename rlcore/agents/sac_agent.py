@@ -91,6 +91,9 @@ class SACAgent(Agent):
         further = (temperature.optimizer,) if isinstance(temperature, Temperature) else ()
         return self.cadence.learn(rollout, self.algorithm, (*self.algorithm.optimizers.values(), *further))
 
+    def config(self) -> dict[str, Any]:
+        return super().config() | self._held.config()
+
     def state_dict(self) -> dict[str, Any]:
         temperature = self.algorithm.alpha
         return {

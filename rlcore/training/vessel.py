@@ -117,7 +117,7 @@ class TrainingVessel:
             "data": {**self._own_config["data"], **{name: _fingerprints(seeds) for name, seeds in sets.items()}},
             "training": {
                 **self._own_config["training"],
-                "agent_class": type(self.agent).__qualname__,
+                "agent": self.agent.config(),
                 **self._collection.config(),
                 "num_lanes": self.num_lanes,
                 "root_seed": self.streams.root,

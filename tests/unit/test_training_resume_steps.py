@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlcore.agents import builtin_agents
+from rlcore.agents.build_agent import build_agent
 from rlcore.contracts.policy import Decision
 from rlcore.foundation.errors import CheckpointError
 from rlcore.foundation.registry import Registry
@@ -223,3 +224,16 @@ def test_a_training_can_be_continued_in_memory():
     for _ in range(2):
         Trainer(max_iters=2).fit(parts)
     assert_same(whole.state_dict(), parts.state_dict())
+
+
+@pytest.mark.parametrize("name", sorted(CHOOSING | PUSHING))
+def test_another_hyper_parameter_is_refused_by_its_name(tmp_path, name):
+    writer = CheckpointWriter(tmp_path, monitor=None)
+    Trainer(max_iters=1, callbacks=[writer]).fit(hover(name))
+    spec = (CHOOSING | PUSHING)[name].model_copy(update={"learning_rate": 0.5})
+    parts = hover_parts(HoverPush() if name in PUSHING else None)
+    spaces = parts.state_interpreter.observation_space, parts.action_interpreter.action_space
+    agent = build_agent(spec, *spaces, parts.state_interpreter, root_seed=3, device="cpu")
+    other = hover_vessel(agent, HoverPush() if name in PUSHING else None)
+    with pytest.raises(CheckpointError, match=r"training\.agent\.learning_rate: 0\.01 there, 0\.5 here"):
+        Trainer(max_iters=2).fit(other, writer.latest_path)
