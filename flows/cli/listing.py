@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +45,7 @@ def list_parts(
     experiments = shipped_experiments() if wanted in (None, EXPERIMENTS) else {}
     categories = [category for name, category in by_name.items() if wanted in (None, name)]
     parts = {category: _described(registry, category) for category in categories}
-    blocks = [(EXPERIMENTS, {name: str(path) for name, path in experiments.items()})] if experiments else []
+    blocks = [(EXPERIMENTS, {name: _opening(Path(path)) for name, path in experiments.items()})] if experiments else []
     blocks += [block for category in categories for block in _blocks(registry, category)]
     lines = [
         line for title, rows in blocks for line in ("", title, *aligned([(f"  {kind}", text) for kind, text in rows.items()]))
@@ -56,6 +58,13 @@ def plural(category: str) -> str:
     if category.endswith("y"):
         return f"{category[:-1]}ies"
     return category if category.endswith("s") else f"{category}s"
+
+
+def _opening(path: Path) -> str:
+    """Return the first sentence of the comment that an experiment file begins with."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+    comment = " ".join(line.removeprefix("#").strip() for line in lines)
+    return re.split(r"(?<=[.?])\s(?=[A-Z])|: ", comment, maxsplit=1)[0]
 
 
 def _blocks(registry: Registry, category: str) -> list[tuple[str, dict[str, str]]]:

@@ -58,7 +58,7 @@ class ReplaySpec(AgentSpec):
 
 class DQNSpec(ReplaySpec):
     """Deep Q-learning (Mnih et al. 2015) with double estimates (van Hasselt et al. 2016, arXiv:1509.06461), n-step returns,
-    duelling streams and prioritised replay by choice."""
+    dueling streams and prioritised replay by choice."""
 
     kind: Literal["dqn"] = "dqn"
     exploration: ExplorationSpec

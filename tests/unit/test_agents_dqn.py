@@ -142,7 +142,7 @@ def test_loss_and_gradient_are_the_oracles(target: str, threshold: float | None,
         torch.testing.assert_close(value.grad, weights[name].grad, rtol=1e-4, atol=1e-5)
 
 
-def test_duelling_streams_are_value_and_centred_advantages() -> None:
+def test_dueling_streams_are_value_and_centred_advantages() -> None:
     agent = make_agent(dqn_spec(value_head="dueling"))
     for seed in range(3):
         agent.learn(make_rollout(agent.training_policy(), seed=seed))
