@@ -194,6 +194,8 @@ def make_rollout(
         rows.append(
             Rollout(
                 seed_id=np.arange(lanes),
+                visit=np.zeros(lanes, np.int64),
+                step=np.full(lanes, step),
                 reference=references[step],
                 next_reference=references[step + 1],
                 action=decision.action,

@@ -69,8 +69,7 @@ class DQNSpec(ReplaySpec):
     """linear: action values straight from the features; dueling: a stream for the state's value and one for the actions'
     advantages (Wang et al. 2016, arXiv:1511.06581)."""
     num_return_steps: Count = 1
-    """Rewards that are summed before the estimate of what follows; never across the end of an episode, nor of the steps that
-    were collected at once."""
+    """Rewards that are summed before the estimate of what follows; never across the end of an episode."""
     target_update_every: Count
     """Gradient steps between two copies of the network to its lagged copy."""
     huber_threshold: Positive | None = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 from rlcore.agents.plain_state import tree_from_tensors, tree_to_tensors
 from rlcore.agents.returns import n_step_windows
 from rlcore.agents.tianshou_batch import RowSource, weighted_rows
-from rlcore.agents.transitions import alive_steps
+from rlcore.agents.transitions import AliveSteps, alive_steps
 from rlcore.contracts.interpreters import Reference
 from rlcore.environment.rollout import Rollout
-from rlcore.foundation.lanes import map_lanes
+from rlcore.foundation.lanes import map_lanes, take_lanes
 
 
 class RowDraw(ABC):
@@ -61,10 +62,11 @@ class UniformDraw(RowDraw):
 
 
 class ReplayMemory(RowSource):
-    """A ring of transitions; the oldest make room. Episodes (or fragments) lie in it whole, one after another.
+    """A ring of transitions; the oldest make room.
 
-    Each row knows its n-step window, which never leaves its episode. A window's later rows are younger than its first, so
-    whatever can be drawn is complete.
+    Each row knows the sum of its n-step window, which never leaves its episode, and what stood after it. A transition takes its
+    place when its window is complete: after n steps, or where its episode ends. Where episodes in progress go on in the next
+    rollout, so do their windows; until then the last transitions wait outside.
 
     Args:
         size: transitions that are remembered.
@@ -81,11 +83,36 @@ class ReplayMemory(RowSource):
         self._num_return_steps = num_return_steps
         self._next = 0  # where the next row goes
         self._columns: dict[str, Any] | None = None  # lane trees, (size, …)
+        self._waiting: Rollout | None = None  # the last n - 1 steps; those alive wait for their windows to be complete
 
     def add(self, rollout: Rollout) -> None:
-        """Remember every step that was taken."""
-        columns = _columns_of(rollout, self._discount, self._num_return_steps)
+        """Remember every step that was taken.
+
+        Steps that wait are joined to a rollout that goes on with their episodes in the same lanes. Before any other, their
+        windows end where they stand.
+        """
+        bare = _without_what_is_not_remembered(rollout)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and _goes_on(waiting, bare):
+            bare = map_lanes(lambda *leaves: np.concatenate(leaves), waiting, bare)
+        elif waiting is not None:
+            windows = self._windows(waiting)
+            self._put(windows.columns(np.ones(len(windows.end), bool)))
+        windows = self._windows(bare)
+        is_waiting = windows.is_incomplete & bare.is_alive[-1, windows.alive.lane]
+        if is_waiting.any():
+            is_alive = windows.alive.table(is_waiting)
+            last = replace(bare, is_alive=is_alive)
+            self._waiting = map_lanes(lambda leaf: leaf[-(self._num_return_steps - 1) :], last)
+        self._put(windows.columns(~is_waiting))
+
+    def _windows(self, rollout: Rollout) -> _Windows:
+        return _windows_of(rollout, self._discount, self._num_return_steps)
+
+    def _put(self, columns: dict[str, Any]) -> None:
         count = len(columns["action"])
+        if count == 0:
+            return
         kept = min(count, self._size)  # of more than fit, the last
         if self._columns is None:
             self._columns = map_lanes(lambda leaf: np.zeros((self._size, *leaf.shape[1:]), leaf.dtype), columns)
@@ -122,9 +149,8 @@ class ReplayMemory(RowSource):
     def window_ends(self, rows: NDArray[np.int64]) -> tuple[Reference, NDArray[np.bool_] | None]:
         """Return references, and masks, of the observations after the windows of rows."""
         ring = self._ring()
-        last = (rows + ring["window"][rows]) % self._size
-        mask = ring["next_mask"]
-        return map_lanes(lambda leaf: leaf[last], ring["next_reference"]), None if mask is None else mask[last]
+        mask = ring["end_mask"]
+        return map_lanes(lambda leaf: leaf[rows], ring["end_reference"]), None if mask is None else mask[rows]
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain data and tensors; only rows that are filled."""
@@ -133,6 +159,7 @@ class ReplayMemory(RowSource):
             "next": self._next,
             "num_rows": self.num_rows,
             "columns": tree_to_tensors(filled),
+            "waiting": None if self._waiting is None else tree_to_tensors(_as_dict(self._waiting)),
             "draw": self.draw.state_dict(self.num_rows),
         }
 
@@ -147,6 +174,7 @@ class ReplayMemory(RowSource):
             return ring
 
         self._columns = None if filled is None else map_lanes(widen, filled)
+        self._waiting = None if state["waiting"] is None else Rollout(**tree_from_tensors(state["waiting"]))
         self.draw.load_state_dict(state["draw"])
 
     def _ring(self) -> dict[str, Any]:
@@ -155,18 +183,62 @@ class ReplayMemory(RowSource):
         return self._columns
 
 
-def _columns_of(rollout: Rollout, discount: float, num_return_steps: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The n-step windows of a rollout's steps, by row."""
+
+    rollout: Rollout
+    alive: AliveSteps
+    reward_sum: NDArray[np.float64]
+    end: NDArray[np.int64]  # the row of the window's last step
+    bootstrap_discount: NDArray[np.float64]
+    is_incomplete: NDArray[np.bool_]  # it would go on if the rollout did
+
+    def columns(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+        """Return what is remembered of the chosen rows."""
+        rows, end, rollout = self.alive.rows, self.end[chosen], self.rollout
+
+        def at_start(tree: Any) -> Any:
+            return take_lanes(rows(tree), chosen)
+
+        return {
+            "reference": at_start(rollout.reference),
+            "mask": at_start(rollout.mask),
+            "action": at_start(rollout.action),
+            "reward_sum": self.reward_sum[chosen].astype(np.float32),
+            "bootstrap_discount": self.bootstrap_discount[chosen].astype(np.float32),
+            "end_reference": take_lanes(rows(rollout.next_reference), end),
+            "end_mask": take_lanes(rows(rollout.next_mask), end),
+        }
+
+
+def _windows_of(rollout: Rollout, discount: float, num_return_steps: int) -> _Windows:
     alive = alive_steps(rollout)
     boundary: NDArray[np.bool_] = alive.rows(alive.boundary)
     reward, terminated = alive.rows(rollout.reward), alive.rows(rollout.terminated)
     reward_sum, window, bootstrap_discount = n_step_windows(reward, terminated, boundary, discount, num_return_steps)
-    return {
-        "reference": alive.rows(rollout.reference),
-        "next_reference": alive.rows(rollout.next_reference),
-        "mask": alive.rows(rollout.mask),
-        "next_mask": alive.rows(rollout.next_mask),
-        "action": alive.rows(rollout.action),
-        "reward_sum": reward_sum.astype(np.float32),
-        "window": window,
-        "bootstrap_discount": bootstrap_discount.astype(np.float32),
-    }
+    end = np.arange(len(window)) + window
+    is_done = terminated | alive.rows(rollout.truncated)
+    is_incomplete = (window < num_return_steps - 1) & ~is_done[end]
+    return _Windows(rollout, alive, reward_sum, end, bootstrap_discount, is_incomplete)
+
+
+def _goes_on(waiting: Rollout, rollout: Rollout) -> bool:
+    """Whether the episodes of the steps that wait go on in the same lanes of this rollout."""
+    if waiting.is_alive.shape[1] != rollout.is_alive.shape[1]:
+        return False
+    lane = waiting.is_alive[-1]
+    return bool(
+        rollout.is_alive[0, lane].all()
+        and (rollout.step[0, lane] == waiting.step[-1, lane] + 1).all()
+        and (rollout.seed_id[0, lane] == waiting.seed_id[-1, lane]).all()
+        and (rollout.visit[0, lane] == waiting.visit[-1, lane]).all()
+    )
+
+
+def _without_what_is_not_remembered(rollout: Rollout) -> Rollout:
+    return replace(rollout, components={}, log_prob=None, value=None, internal_state=None, auxiliary={})
+
+
+def _as_dict(rollout: Rollout) -> dict[str, Any]:
+    return {field.name: getattr(rollout, field.name) for field in fields(rollout)}

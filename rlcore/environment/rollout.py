@@ -24,6 +24,8 @@ class Rollout:
     """Arrays (steps, lanes, …). A lane is one whole episode (``run_episodes``) or one fragment (``run_steps``)."""
 
     seed_id: NDArray[np.int64]  # (steps, lanes)
+    visit: NDArray[np.int64]  # (steps, lanes)
+    step: NDArray[np.int64]  # (steps, lanes) decisions of the episode before this one
     reference: Reference  # of the observation that the action answers
     next_reference: Reference  # of the observation after the step (of the same episode)
     action: NDArray[Any]
@@ -166,6 +168,8 @@ def keep_transitions(before: Lanes, internal: Any, decision: Decision, after: La
     next_mask = None if after.mask is None else after.mask | transition.terminated[:, None]
     return Rollout(
         seed_id=before.status.seed_id,
+        visit=before.status.visit,
+        step=before.status.step,
         reference=before.reference,
         next_reference=after.reference,
         action=decision.action,

@@ -40,6 +40,8 @@ def one_step_episodes(policy: Any, iteration: int, reward: Any, mask: np.ndarray
     yes, no = np.ones((1, LANES), bool), np.zeros((1, LANES), bool)
     return Rollout(
         seed_id=np.arange(LANES)[None],
+        visit=np.zeros((1, LANES), np.int64),
+        step=np.zeros((1, LANES), np.int64),
         reference=observation[None],
         next_reference=observation[None],
         action=action[None],

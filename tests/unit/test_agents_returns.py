@@ -205,6 +205,8 @@ class Known:
             value = self.agent.algorithm.policy(columns[0].reshape(-1, 1))[1].numpy().reshape(4, lanes)
         return Rollout(
             seed_id=np.zeros((4, lanes), np.int64),
+            visit=np.zeros((4, lanes), np.int64),
+            step=np.zeros((4, lanes), np.int64),
             reference=columns[0][..., None],
             next_reference=columns[1][..., None],
             action=np.zeros((4, lanes), np.int64),
