@@ -33,14 +33,21 @@ def publish(stages: Stages, experiment: ExecutionExperiment, results: Results, p
     run, tracking = stages.run, stages.tracking
     tags = {"reused_tasks": ", ".join(stages.reused) or "none"}
     artifacts: list[tuple[Path, str]] = []
+    stages.conclude("")
     for (seed, fold), figures in results.of_training.items():
         tracking.judged(seed, fold, figures)
     if results.backtest is not None:
         report = _report(stages, experiment, results.backtest, possible)
         artifacts.append((report.path.parent, "report"))
-        unmet = unmet_rules(shipped_policy(), _candidate(experiment, results.backtest, report.comparisons))
+        is_trial = run.record.trial is not None
+        unmet = (
+            ["it was a quick trial"]
+            if is_trial
+            else unmet_rules(shipped_policy(), _candidate(experiment, results.backtest, report.comparisons))
+        )
         tags["promotion"] = "; ".join(unmet) or "eligible"
-        run.update(report=report.path, message=report.summary.headline)
+        run.update(report=report.path)
+        stages.conclude(report.summary.headline)
         _show_backtest(results.backtest, report, unmet)
     run.update(figures=results.figures, mlflow_run=tracking.run_id)
     tracking.finish(results.figures, tags, artifacts)
@@ -54,6 +61,7 @@ def _report(stages: Stages, experiment: ExecutionExperiment, backtest: BacktestR
         "Run": run.run,
         "As of": str(run.as_of) if run.as_of is not None else "all data there were",
         "Code": code_fingerprint(),
+        **({} if run.trial is None else {"Trial": f"of the first {run.trial} orders of each set: its figures are no result"}),
         "MLflow run": stages.tracking.run_id or "not yet known",
     }
     return write_report(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.cache_keys import CacheKeys
 from flows.home import Home
 from flows.housekeeping.leftovers import close_in_prefect, close_leftovers
-from flows.run_records import RunRecord, own_run
+from flows.run_records import OwnedRun, RunRecord, own_run
 from flows.stages import Stage, Stages
 from flows.tasks.fit_agent import RunInterruptedError
 from flows.tracking.flow_tracking import FlowTracking
@@ -64,15 +64,16 @@ def carry_through(
 ) -> RunResult:
     """Own a run (a killed one of the same identity goes on), carry out its stages, and close everything, however it ends."""
     identity = CacheKeys(home, experiment, as_of).run(until)
-    with own_run(home, experiment.name, identity, as_of) as run:
+    with own_run(home, experiment.name, identity, as_of) as run, _ended_properly(run):
         close_in_prefect(run.record)  # of the process that this one goes on for
-        run.update(prefect_flow_run=flow_run.id)
+        run.update(prefect_flow_run=flow_run.id, trial=experiment.training.fast_dev_run)
         close_leftovers(home)
         workspace = write_workspace(home, run.record.run, experiment, as_of)
         stages = Stages(workspace, experiment, run, FlowTracking(workspace, experiment))
-        with _ended_properly(stages):
+        with _tracking_closed(stages.tracking):
             stages.tracking.start(run.record.num_starts, flow_run.id)
             carry_out(stages)
+        run.end("finished")
         form: Form = "task" if isinstance(experiment, TaskExperiment) else "execution"
         return result_of(home, run.record, form, tuple(stages.reused))
 
@@ -97,25 +98,28 @@ def result_of(home: Home, record: RunRecord, form: Form, reused: tuple[str, ...]
 
 
 @contextmanager
-def _ended_properly(stages: Stages) -> Iterator[None]:
-    """Whatever ends the run, its record and its MLflow runs say how."""
+def _ended_properly(run: OwnedRun) -> Iterator[None]:
+    """Whatever cuts the run off from its first record on, the record says how."""
     try:
         yield
     except RunInterruptedError as error:
-        _abandon(stages, "killed", str(error))
+        run.update(message=str(error))
+        run.end("interrupted")
         # The trainer took the signal to finish its work; Prefect and the command still have to hear of it.
         signal.raise_signal(signal.SIGTERM)
         raise
-    except Exception as error:
-        _abandon(stages, "failed", f"{type(error).__name__}: {error}")
+    except BaseException as error:  # SIGTERM and Ctrl-C are no Exceptions
+        run.update(message=f"{type(error).__name__}: {error}")
+        run.end("failed" if isinstance(error, Exception) else "interrupted")
         raise
-    except BaseException as error:  # SIGTERM, Ctrl-C
-        _abandon(stages, "killed", f"{type(error).__name__}: {error}")
-        raise
-    stages.run.end("finished")
 
 
-def _abandon(stages: Stages, status: Literal["failed", "killed"], message: str) -> None:
-    stages.run.update(message=message)
-    stages.run.end(status)
-    stages.tracking.abandon("FAILED" if status == "failed" else "KILLED")
+@contextmanager
+def _tracking_closed(tracking: FlowTracking) -> Iterator[None]:
+    """Whatever cuts the run off, its MLflow runs are closed and say how."""
+    try:
+        yield
+    except BaseException as error:
+        is_failure = isinstance(error, Exception) and not isinstance(error, RunInterruptedError)
+        tracking.abandon("FAILED" if is_failure else "KILLED")
+        raise

@@ -15,7 +15,8 @@ from flows.home import Home
 from flows.locks import claimed, try_to_claim
 from rlcore.foundation.atomic_files import write_atomically
 
-RunStatus = Literal["running", "finished", "failed", "killed"]
+# killed: its process was gone at once; interrupted: it was asked to stop (Ctrl-C, SIGTERM) and has closed everything.
+RunStatus = Literal["running", "finished", "failed", "killed", "interrupted"]
 _RECORD = "run.json"
 
 
@@ -34,6 +35,8 @@ class RunRecord(BaseModel):
     started_at: datetime
     ended_at: datetime | None = None
     num_starts: int = 1
+    trial: int | None = None
+    """Seeds of each set in a quick trial (``training.fast_dev_run``), whose figures are no result; None: a whole run."""
     prefect_flow_run: str | None = None
     mlflow_run: str | None = None
     report: Path | None = None
@@ -44,6 +47,11 @@ class RunRecord(BaseModel):
     """Folders of the trainings, seed by seed."""
     message: str = ""
     """Why it ended as it did, in one sentence."""
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the same experiment takes this run up again where it ended."""
+        return self.status in ("killed", "interrupted")
 
 
 class OwnedRun:
@@ -72,7 +80,7 @@ class OwnedRun:
 
 @contextmanager
 def own_run(home: Home, experiment: str, identity: str, as_of: date | None) -> Iterator[OwnedRun]:
-    """Own a run for the length of the block: a killed one of the same identity, else a new one.
+    """Own a run for the length of the block: a killed or interrupted one of the same identity, else a new one.
 
     The claim is a lock of the operating system: it vanishes with its process, however that ends.
     """
@@ -138,4 +146,4 @@ def is_owned(home: Home, run: str) -> bool:
 
 
 def _unfinished(home: Home, identity: str) -> list[RunRecord]:
-    return [r for r in read_records(home) if r.identity == identity and r.status == "killed"]
+    return [r for r in read_records(home) if r.identity == identity and r.can_go_on]

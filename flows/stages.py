@@ -60,6 +60,14 @@ class Stages:
             validations.append(validation)
         return validations
 
+    def conclude(self, sentence: str) -> None:
+        """Put down what the run has shown, and that it has shown nothing where it was a quick trial."""
+        count = self.experiment.training.fast_dev_run
+        trial = (
+            "" if count is None else f"This was a trial of {count} {'seed' if count == 1 else 'seeds'} of each set, no result."
+        )
+        self.run.update(message=f"{sentence} {trial}".strip())
+
     @property
     def keys(self) -> CacheKeys:
         return CacheKeys(self.workspace.home, self.experiment, self.workspace.as_of)

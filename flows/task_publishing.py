@@ -12,6 +12,7 @@ from flows.publishing import show_tracking_link
 from flows.references import TestReference
 from flows.results import prefixed
 from flows.stages import Stages
+from flows.task_phases import phases_of
 from flows.task_results import TaskResults
 from rlcore.foundation.atomic_files import write_atomically
 
@@ -24,7 +25,7 @@ def publish_task(stages: Stages, results: TaskResults, tests: Sequence[TestRefer
     for test in tests:
         tracking.judged(test.seed, test.fold, prefixed("test", test.figures))
     figures = results.figures
-    run.update(message=headline(figures, len(results.of_seed)))
+    stages.conclude(headline(figures, len(results.of_seed)))
     path = run.folder / RESULTS
     write_atomically(path, _table(results).to_csv(index_label="seed").encode())
     rows = [{"seed": seed, **_returns(own)} for seed, own in results.of_seed.items()]
@@ -37,9 +38,12 @@ def publish_task(stages: Stages, results: TaskResults, tests: Sequence[TestRefer
 
 def headline(figures: dict[str, float], num_seeds: int) -> str:
     """Say in one sentence what the last stage that was run has shown."""
-    for phase, words in (("test", "on the test seeds"), ("best_validation", "on the validation seeds"), ("train", "in training")):
+    phases = phases_of(figures, "/seeds_mean")
+    validations = [phase for phase in phases if phase not in ("train", "test")]
+    for phase in ("test", *validations, "train"):  # of several validation sets the first, which chooses unless the file says more
         mean = figures.get(f"{phase}/return/mean/seeds_mean")
         if mean is not None:
+            words = "in training" if phase == "train" else f"on the {phases[phase]} seeds"
             low, high = (figures[f"{phase}/return/mean/seeds_{end}"] for end in ("min", "max"))
             spread = "" if num_seeds == 1 else f", {low:.4g} to {high:.4g} over {num_seeds} trainings"
             return f"The mean return of an episode {words} is {mean:.4g}{spread}."
@@ -51,9 +55,4 @@ def _table(results: TaskResults) -> pd.DataFrame:
 
 
 def _returns(figures: dict[str, float]) -> dict[str, str]:
-    names = {"train": "training, last iteration", "best_validation": "validation", "test": "test"}
-    return {
-        f"return, {words}": f"{figures[f'{phase}/return/mean']:.4g}"
-        for phase, words in names.items()
-        if f"{phase}/return/mean" in figures
-    }
+    return {f"return, {words}": f"{figures[f'{phase}/return/mean']:.4g}" for phase, words in phases_of(figures).items()}

@@ -16,7 +16,10 @@ class TaskResults:
     """What a run gives."""
 
     of_seed: dict[int, dict[str, float]]
-    """seed → ``train/…`` of the last iteration, ``best_validation/…`` and ``test/…`` of the chosen policy, as far as it went."""
+    """seed → figures, as far as the run went.
+
+    ``train/…`` of the newest iteration that has the figure, ``best_validation/…`` and ``test/…`` of the chosen policy.
+    """
 
     @property
     def figures(self) -> dict[str, float]:

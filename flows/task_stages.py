@@ -19,7 +19,7 @@ def describe_task(experiment: TaskExperiment) -> TaskFold:
     seeds = build_task(experiment).seeds
     fingerprints = {"train": seeds.train.fingerprint, "test": seeds.test.fingerprint}
     several = {name: one.fingerprint for name, one in validation_sets(seeds).items()}
-    fingerprints["validation"] = several.get("") or fingerprint_of(several)
+    fingerprints["validation"] = several.get("") or fingerprint_of(list(several.items()))  # in order: the first chooses
     return TaskFold(fingerprints={f"{name}_fingerprint": value for name, value in fingerprints.items()})
 
 

@@ -14,7 +14,6 @@ from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.loading import parse_experiment
 from rlcore.foundation.atomic_files import write_atomically
-from rlcore.foundation.fingerprints import canonical_json
 
 
 class Workspace(BaseModel):
@@ -51,6 +50,7 @@ def write_workspace(home: Home, run: str, experiment: ExperimentSpec, as_of: dat
     """Write the resolved experiment into the run's folder, for the tasks (JSON) and for people (YAML)."""
     plain = experiment.to_plain()
     path = home.runs / run / "experiment.json"
-    write_atomically(path, canonical_json(plain).encode())
+    # Keys stay in their order: of several validation sets the first chooses.
+    write_atomically(path, json.dumps(plain, ensure_ascii=False, allow_nan=False).encode())
     write_atomically(path.with_suffix(".yaml"), yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).encode())
     return Workspace(home_root=home.root, run=run, experiment_path=path, as_of=as_of)

@@ -39,6 +39,8 @@ def _prepare(
 ) -> None:
     level = logging.INFO if is_verbose else logging.WARNING
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    for name in ("httpx", "httpcore"):  # one line for each request to Prefect's server hides what goes on
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 data_commands = typer.Typer(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flows.cli.output import aligned
+from flows.task_phases import phases_of
 
 if TYPE_CHECKING:
     from flows.run_lifecycle import RunResult
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 Rows = list[tuple[str, ...]]
 
 _OF_ORDERS = ("fill_rate", "price_advantage_bps", "shortfall_bps")
-_PHASES = {"train": "training, last iteration", "best_validation": "validation", "test": "test"}
 
 
 def lines_of(result: RunResult) -> list[str]:
@@ -46,7 +46,9 @@ def _rows_of_orders(figures: Mapping[str, float]) -> Rows:
 
 def _rows_of_task(figures: Mapping[str, float]) -> Rows:
     """Return one row for each figure of an episode that says how good it was, one column for each phase: mean ± spread."""
-    phases = {phase: words for phase, words in _PHASES.items() if any(key.startswith(f"{phase}/") for key in figures)}
+    phases = phases_of(figures, "/seeds_mean")
+    if not phases:  # not one episode has ended
+        return []
     last = list(phases)[-1]  # it has the figures that matter; the update's stay in tracking
     names = [key.removeprefix(f"{last}/").removesuffix("/mean/seeds_mean") for key in figures if key.startswith(f"{last}/")]
     names = [name for name in names if f"{last}/{name}/mean/seeds_mean" in figures]

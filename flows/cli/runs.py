@@ -22,8 +22,17 @@ def list_runs(
     from flows.run_records import read_records
 
     records = read_records(Home.locate(home))[:limit]
-    rows = [("run", "status", "started", "report")]
-    rows += [(r.run, r.status, f"{r.started_at.astimezone():%Y-%m-%d %H:%M}", str(r.report or "")) for r in records]
+    rows = [("run", "status", "kind", "started", "report")]
+    rows += [
+        (
+            r.run,
+            r.status,
+            "whole" if r.trial is None else "trial",
+            f"{r.started_at.astimezone():%Y-%m-%d %H:%M}",
+            str(r.report or ""),
+        )
+        for r in records
+    ]
     lines = aligned(rows) if records else [f"no runs in {Home.locate(home).root}"]
     print_result({"runs": [record.model_dump(mode="json") for record in records]}, lines, is_json)
 

@@ -23,11 +23,11 @@ class Garbage:
 def find_garbage(home: Home, keep_runs: int) -> Garbage:
     """Return what no run that is kept stands on.
 
-    Kept are the newest ``keep_runs`` runs, all that are running or were killed (they can go on), and what those use. Of a
-    finished training that is kept, the policy, the best and the newest checkpoint stay.
+    Kept are the newest ``keep_runs`` runs, all that are running, were killed or interrupted (they can go on), and what those
+    use. Of a finished training that is kept, the policy, the best and the newest checkpoint stay.
     """
     records = read_records(home)
-    kept = [record for place, record in enumerate(records) if place < keep_runs or record.status in ("running", "killed")]
+    kept = [record for place, record in enumerate(records) if place < keep_runs or record.status == "running" or record.can_go_on]
     in_use = {path.resolve() for record in kept for path in record.uses}
     paths = [home.runs / record.run for record in records if record not in kept]
     for parent in (home.stores, home.seed_sets, home.trainings):

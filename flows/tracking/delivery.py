@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
-from flows.tracking.operations import EndRun, LogArtifact, LogMetrics, Operation, SetTags, StartRun
+from flows.tracking.operations import EndRun, LogArtifact, LogMetrics, LogParams, Operation, SetTags, StartRun
 from flows.tracking.stores import experiment_id, open_client
 from rlcore.foundation.errors import FillwrightError
 
 RUN_KEY_TAG = "run_key"
-_LARGEST_BATCH = 1000  # MLflow's own limit for one log_batch
+_LARGEST_BATCH = 1000  # MLflow's own limits for one log_batch
+_MOST_PARAMS = 100
 _REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST"}  # no use in trying again
 
 _log = logging.getLogger(__name__)
@@ -81,6 +82,8 @@ class Delivery:
     def _carry_out(self, run_key: str, operation: Operation) -> None:
         if isinstance(operation, StartRun):
             self._start(run_key, operation)
+        elif isinstance(operation, LogParams):
+            self._log_params(run_key, operation)
         elif isinstance(operation, SetTags):
             tags = [RunTag(key, value) for key, value in operation.tags.items()]
             self._open().log_batch(self._known(run_key), tags=tags)
@@ -119,6 +122,13 @@ class Delivery:
             part = items[first : first + _LARGEST_BATCH]
             self._open().log_batch(self._known(run_key), metrics=[metric for _, metric in part])
             logged.update(key_and_step for key_and_step, _ in part)
+
+    def _log_params(self, run_key: str, operation: LogParams) -> None:
+        run_id = self._known(run_key)
+        known = self._open().get_run(run_id).data.params
+        fresh = [Param(name, value) for name, value in operation.params.items() if name not in known]
+        for first in range(0, len(fresh), _MOST_PARAMS):
+            self._open().log_batch(run_id, params=fresh[first : first + _MOST_PARAMS])
 
     def _log_artifact(self, run_key: str, operation: LogArtifact) -> None:
         path = Path(operation.path)

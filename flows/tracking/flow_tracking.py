@@ -10,6 +10,7 @@ from typing import Literal
 from flows.figures import shown_figures
 from flows.references import Fold, TrainingReference, ValidationReference
 from flows.run_names import child_key, training_name
+from flows.tracking.params import params_of
 from flows.tracking.run_recorder import RunRecorder, Tracking
 from flows.tracking.training_reporter import record_history
 from flows.workspace import Workspace
@@ -50,6 +51,7 @@ class FlowTracking:
             "prefect_flow_run_id": prefect_flow_run or "none",
         }
         self._parent.start(self._workspace.run, tags)
+        self._parent.params(params_of(self._experiment))
         self._parent.artifact(self._workspace.experiment_path.with_suffix(".yaml"), "config")
         self._parent.flush()
 
@@ -65,6 +67,7 @@ class FlowTracking:
         self._parent.flush()
         child = self._child(seed, fold.fold)
         child.start(training_name(seed, fold.fold), tags, parent_key=self._workspace.run)
+        child.params({"seed": str(seed), **params_of(self._experiment)})
         child.artifact(self._workspace.experiment_path.with_suffix(".yaml"), "config")
         child.flush()  # the training has a recorder of its own
 
@@ -125,4 +128,5 @@ class FlowTracking:
             "code_version": version("fillwright"),
             "code_fingerprint": code_fingerprint(),
             "plugins_fingerprint": plugin_fingerprint(self._experiment.plugins),
+            "trial": str(self._experiment.training.fast_dev_run or "none"),
         }

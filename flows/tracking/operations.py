@@ -36,6 +36,13 @@ class LogMetrics(_Operation):
     at_ms: int
 
 
+class LogParams(_Operation):
+    """Fields of the experiment. What stands at a name already is left alone: MLflow refuses to change it."""
+
+    kind: Literal["params"] = "params"
+    params: dict[str, str]
+
+
 class SetTags(_Operation):
     kind: Literal["tags"] = "tags"
     tags: dict[str, str]
@@ -55,4 +62,4 @@ class EndRun(_Operation):
     ended_ms: int
 
 
-Operation = Annotated[StartRun | LogMetrics | SetTags | LogArtifact | EndRun, Field(discriminator="kind")]
+Operation = Annotated[StartRun | LogMetrics | LogParams | SetTags | LogArtifact | EndRun, Field(discriminator="kind")]

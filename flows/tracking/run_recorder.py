@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from flows.tracking.delivery import Delivery
-from flows.tracking.operations import EndRun, LogArtifact, LogMetrics, Operation, SetTags, StartRun
+from flows.tracking.operations import EndRun, LogArtifact, LogMetrics, LogParams, Operation, SetTags, StartRun
 from flows.tracking.spool import Spool
 
 _SECONDS_BETWEEN_TRIES = 30.0
@@ -105,6 +105,10 @@ class RunRecorder:
                 finite[f"nan_{key}"] = float(self._num_not_finite[key])
         if finite:
             self._queue.append(LogMetrics(run_key=self.run_key, step=step, values=finite, at_ms=_now_ms()))
+
+    def params(self, params: Mapping[str, str]) -> None:
+        """Queue fields of the experiment; what the run has already stays as it is."""
+        self._queue.append(LogParams(run_key=self.run_key, params=dict(params)))
 
     def tags(self, tags: Mapping[str, str]) -> None:
         """Queue tags; a later value takes the place of an earlier one."""

@@ -78,9 +78,11 @@ def record_history(recorder: RunRecorder, folder: Path, shown: Choose) -> None:
 
 
 def last_figures(folder: Path, shown: Choose) -> dict[str, float]:
-    """Return the figures of a training's last iteration."""
-    rows = list(_rows(folder / "train.csv"))
-    return shown(rows[-1][1]) if rows else {}
+    """Return each figure of a training from the newest iteration that has it: no episode need have ended in the last."""
+    newest: dict[str, float] = {}
+    for _, figures in _rows(folder / "train.csv"):
+        newest |= figures
+    return shown(newest)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, float]]]:

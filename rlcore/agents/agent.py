@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from rlcore.contracts.policy import Policy
 from rlcore.environment.rollout import Rollout
 
@@ -28,6 +30,11 @@ class Agent(ABC):
     @abstractmethod
     def learn(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one rollout; returns finite figures (losses, entropy, …) by name."""
+
+    @property
+    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]] | None:
+        """Observation space and action space that it was made for: no task with others takes it. None: it does not know."""
+        return None
 
     def config(self) -> dict[str, Any]:
         """Return plain data that says how it learns: a checkpoint of another config does not continue it."""

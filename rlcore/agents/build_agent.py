@@ -9,6 +9,8 @@ import gymnasium
 from rlcore.agents.agent import Agent
 from rlcore.agents.specs import AgentSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter
+from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.random_streams import require_root
 
 
 def build_agent(
@@ -31,6 +33,9 @@ def build_agent(
         device: "cpu", "cuda", or "auto" for cuda where there is one.
 
     Raises:
-        ConfigError: for spaces that the spec cannot serve, or a device that is not there.
+        ConfigError: for spaces that the spec cannot serve, a device that is not there, what is no spec or no root.
     """
+    if not isinstance(spec, AgentSpec):
+        raise ConfigError(f"agent must be an Agent or a spec of one, PPOSpec(…) say, was {spec!r}")
+    root_seed = require_root("root_seed", root_seed)
     return spec.build(observation_space, action_space, state_interpreter, root_seed=root_seed, device=device)

@@ -56,6 +56,10 @@ class DQNAgent(Agent):
         passed = min(self.cadence.num_transitions / exploration.num_transitions, 1.0)
         return exploration.initial + (exploration.final - exploration.initial) * passed
 
+    @property
+    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+        return self._held.spaces
+
     def training_policy(self) -> Policy:
         return ValuePolicy(self.model, self._reader, self.epsilon)
 

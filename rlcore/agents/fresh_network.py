@@ -31,9 +31,25 @@ def build_model(
 
     Parameters are drawn on the CPU, so that they are the same on every device, and differ between purposes.
     """
-    place = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device must be one that torch finds, was {device!r}: take 'auto' or 'cpu'")
+    place = find_device(device)
     with isolated_randomness(root_seed, purpose):
         model = make(network.build(observation_space), action_space)
     return model.to(place).eval()
+
+
+def find_device(device: str) -> torch.device:
+    """Return the device of a name ("auto": cuda where there is one).
+
+    Raises:
+        ConfigError: for another name, or a device that is not there.
+    """
+    num_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    known = {"cpu": "cpu", "auto": "cuda" if num_cuda else "cpu"}
+    if num_cuda:
+        known |= {name: name for name in ("cuda", *(f"cuda:{number}" for number in range(num_cuda)))}
+    if str(device) not in known:
+        raise ConfigError(
+            f"device must be 'cpu', 'cuda', 'cuda:<number>' or 'auto', and there, was {device!r} "
+            f"({num_cuda} cuda devices are there): take 'auto' or 'cpu'"
+        )
+    return torch.device(known[str(device)])

@@ -50,9 +50,9 @@ class HeldNetwork(Generic[Model]):
         device: str,
     ) -> None:
         self._spec = spec
-        self._spaces = (observation_space, action_space)
+        self.spaces = (observation_space, action_space)
         self._root_seed = root_seed
-        self.model: Model = build_model(make, spec.network, *self._spaces, root_seed=root_seed, device=device)
+        self.model: Model = build_model(make, spec.network, *self.spaces, root_seed=root_seed, device=device)
         self.reader = reader_for(self.model.network, state_interpreter)
         self.policy = HeldModel(self.model, self.reader, action_space)  # what tianshou's algorithms hold
 
@@ -91,4 +91,4 @@ class HeldNetwork(Generic[Model]):
 
     def save_policy(self, path: Path, epsilon: float = 0.0) -> None:
         """Write what ``load_policy`` needs."""
-        save_policy(path, self._spec.network, *self._spaces, self.model, epsilon)
+        save_policy(path, self._spec.network, *self.spaces, self.model, epsilon)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from tianshou.algorithm.modelfree.a2c import A2C
 from tianshou.algorithm.optim import OptimizerFactory
 from torch import Tensor, nn
 
+from rlcore.agents.finite_checks import require_finite_outputs
 from rlcore.agents.models import ActorCritic
 from rlcore.agents.on_policy_specs import OnPolicySpec
 from rlcore.agents.optimization import CheckedOptimizer
@@ -136,6 +137,10 @@ class RolloutActorCritic(A2C):
         if len(step):
             with torch.no_grad():
                 final = self.policy(reference)[1] * self.value_scale
+            if not bool(torch.isfinite(final).all()):  # of references that are compressed: the observation was built just now
+                seed_id, at = rollout.seed_id[step, lane], rollout.step[step, lane] + 1
+                observation = cast(HeldModel, self.policy).expand(reference)
+                require_finite_outputs((final,), observation, lambda row: f"for seed {seed_id[row]} at step {at[row]}")
             following[step, lane] = final.double().cpu().numpy()
         return following
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import gymnasium
 import numpy as np
 
 from rlcore.agents.agent import Agent
@@ -14,7 +15,7 @@ from rlcore.agents.models import ActorCritic
 from rlcore.agents.on_policy import OnPolicyStats, RolloutActorCritic, RolloutRows
 from rlcore.agents.plain_state import optimizer_state, require_kind
 from rlcore.agents.policies import ActorPolicy
-from rlcore.agents.transitions import alive_steps
+from rlcore.agents.transitions import alive_steps, cut_references
 from rlcore.contracts.policy import Policy
 from rlcore.environment.rollout import Rollout
 from rlcore.foundation.errors import ContractError
@@ -41,6 +42,10 @@ class OnPolicyAgent(Agent):
         self.algorithm.eval()
         self._batch_size, self._num_repeats = batch_size, num_repeats
         self._num_updates = 0
+
+    @property
+    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+        return self._held.spaces
 
     def training_policy(self) -> Policy:
         return ActorPolicy(self.model, self._reader, "drawn", self.algorithm.value_scale)
@@ -98,11 +103,13 @@ def _checked_rows(rollout: Rollout) -> RolloutRows:
         raise ContractError("rollout must hold at least one step, held none")
     alive = alive_steps(rollout)
     rows = RolloutRows(rollout, alive)
-    seed_id = alive.rows(rollout.seed_id)
-    require_finite_references(rows.reference, seed_id, alive.step)
-    require_finite_column("reward", alive.rows(rollout.reward), seed_id, alive.step)
-    require_finite_column("stored value", rows.value, seed_id, alive.step)
-    require_finite_column("stored log_prob", rows.log_prob, seed_id, alive.step)
+    seed_id, episode_step = alive.rows(rollout.seed_id), alive.rows(rollout.step)
+    require_finite_references(rows.reference, seed_id, episode_step)
+    step, lane, reference = cut_references(rollout, alive)
+    require_finite_references(reference, rollout.seed_id[step, lane], rollout.step[step, lane] + 1)
+    require_finite_column("reward", alive.rows(rollout.reward), seed_id, episode_step)
+    require_finite_column("stored value", rows.value, seed_id, episode_step)
+    require_finite_column("stored log_prob", rows.log_prob, seed_id, episode_step)
     return rows
 
 

@@ -133,8 +133,8 @@ def _checked_steps(rollout: Rollout) -> AliveSteps:
     if not rollout.is_alive.any():
         raise ContractError("rollout must hold at least one step, held none")
     alive = alive_steps(rollout)
-    seed_id = alive.rows(rollout.seed_id)
-    require_finite_column("reward", alive.rows(rollout.reward), seed_id, alive.step)
-    require_finite_references(alive.rows(rollout.reference), seed_id, alive.step)
-    require_finite_references(alive.rows(rollout.next_reference), seed_id, alive.step)
+    seed_id, episode_step = alive.rows(rollout.seed_id), alive.rows(rollout.step)
+    require_finite_column("reward", alive.rows(rollout.reward), seed_id, episode_step)
+    require_finite_references(alive.rows(rollout.reference), seed_id, episode_step)
+    require_finite_references(alive.rows(rollout.next_reference), seed_id, episode_step + 1)
     return alive

@@ -78,6 +78,10 @@ class SACAgent(Agent):
         self.algorithm.eval()
         self.cadence = ReplayCadence(spec, 1, held, networks)
 
+    @property
+    def spaces(self) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
+        return self._held.spaces
+
     def training_policy(self) -> Policy:
         if self._spec.warm_up_actions == "uniform" and self.cadence.num_transitions < self._spec.learn_after:
             return UniformActions(self._action_space)

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from rlcore.agents.builtin_agents import register
+from rlcore.agents.fresh_network import find_device
 from rlcore.agents.models import ActionValues, ActorCritic
 from rlcore.agents.networks import Network
 from rlcore.agents.plain_state import load_module_state, module_state
 from rlcore.agents.policies import ActorPolicy, ValuePolicy
 from rlcore.agents.reference_reader import DenseReader, ReferenceReader, reader_for
 from rlcore.agents.soft_actor import SoftActor, SoftActorPolicy
+from rlcore.agents.space_agreement import require_same_space
 from rlcore.agents.space_encoding import decode_space, encode_space, first_leaf
 from rlcore.agents.specs import NetworkSpec
 from rlcore.contracts.interpreters import LaneStateInterpreter, Observation
@@ -47,7 +49,7 @@ _MAKERS: dict[str, Callable[[Network, gymnasium.Space[Any]], ActingModel]] = {
 
 
 def save_policy(
-    path: Path,
+    path: Path | str,
     network: NetworkSpec,
     observation_space: gymnasium.Space[Any],
     action_space: gymnasium.Space[Any],
@@ -78,22 +80,23 @@ def save_policy(
         },
         stream,
     )
-    write_atomically(path, stream.getvalue())
+    write_atomically(Path(path), stream.getvalue())
 
 
-def load_policy(path: Path, registry: Registry | None = None, device: str = "cpu") -> LoadedPolicy:
+def load_policy(path: Path | str, registry: Registry | None = None, device: str = "cpu") -> LoadedPolicy:
     """Read a policy.
 
     Args:
         path: what ``save_policy`` wrote.
         registry: where the network's kind is registered; None: the kinds of ``rlcore.agents``.
-        device: where it acts.
+        device: where it acts: "cpu", "cuda", or "auto" for cuda where there is one.
 
     Raises:
         CheckpointError: for a file that is missing, damaged, of another version or with a model of an unknown kind.
-        ConfigError: for a network whose kind is not registered.
+        ConfigError: for a network whose kind is not registered, or a device that is not there.
     """
-    data = _read(path)
+    place = find_device(device)
+    data = _read(Path(path))
     if registry is None:
         registry = Registry()
         register(registry)
@@ -106,7 +109,7 @@ def load_policy(path: Path, registry: Registry | None = None, device: str = "cpu
     with torch.random.fork_rng(devices=[]):  # fresh parameters are drawn, then replaced
         model = _MAKERS[data["model_kind"]](network.build(observation_space), action_space)
     load_module_state(model, data["model"], f"parameters of policy {path}")
-    return LoadedPolicy(model.to(device).eval(), observation_space, action_space, float(data["epsilon"]))
+    return LoadedPolicy(model.to(place).eval(), observation_space, action_space, float(data["epsilon"]))
 
 
 class LoadedPolicy:
@@ -160,7 +163,12 @@ class LoadedPolicy:
         return action[0] if is_single else action
 
     def evaluation_policy(self, state_interpreter: LaneStateInterpreter[Any]) -> Policy:
-        """Return the deterministic policy for lanes, which reads the interpreter's references."""
+        """Return the deterministic policy for lanes, which reads the interpreter's references.
+
+        Raises:
+            ConfigError: for an interpreter of another observation space.
+        """
+        require_same_space("observation", self.observation_space, state_interpreter.observation_space)
         return self._policy(reader_for(self._model.network, state_interpreter), is_deterministic=True)
 
     def _policy(self, reader: ReferenceReader, *, is_deterministic: bool) -> Policy:
@@ -182,7 +190,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"policy {path} must be a file that save_policy wrote, is not there")
     try:
         data = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    except pickle.UnpicklingError:  # what torch says to it is that one should trust the file
+        raise CheckpointError(f"policy {path} must be a whole file that save_policy wrote, was not") from None
+    except (RuntimeError, EOFError, ValueError, KeyError) as error:
         raise CheckpointError(f"policy {path} must be a whole file that save_policy wrote, was not: {error}") from error
     if not isinstance(data, dict) or data.get("format") != _FORMAT:
         raise CheckpointError(f"policy {path} must be a file that save_policy wrote, was something else")

@@ -9,7 +9,7 @@ from tianshou.algorithm.algorithm_base import Policy
 from torch import nn
 
 from rlcore.agents.reference_reader import ReferenceReader
-from rlcore.contracts.interpreters import Reference
+from rlcore.contracts.interpreters import Observation, Reference
 
 
 class HeldModel(Policy):
@@ -28,6 +28,10 @@ class HeldModel(Policy):
     def forward(self, batch: Reference, state: Any = None, *, model: nn.Module | None = None) -> Any:
         """Return what the model, or its lagged copy, makes of references."""
         return (model or self.model)(batch, self._reader)
+
+    def expand(self, reference: Reference) -> Observation:
+        """Return the observations that the references stand for."""
+        return self._reader.expand(reference)
 
     @staticmethod
     def _compile() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.monitors import check_monitor, monitors_of
 from rlcore.config.specs import TaskShape
 from rlcore.config.task_experiment import TaskExperiment
 from rlcore.config.task_specs import Task, TaskSeeds
@@ -139,6 +140,8 @@ def build_trainer(
 
     training, runtime = experiment.training, experiment.runtime
     kept, stopping = training.checkpoints, training.early_stopping
+    for path, monitor in monitors_of(experiment):  # a task that is given whole says only now which sets it has
+        check_monitor(path, monitor, tuple(vessel.validation_sets))
     chosen_by = f"{next(iter(vessel.validation_sets), 'validation')}/return/mean"
     own: list[Callback] = [
         MetricsWriter(folder),

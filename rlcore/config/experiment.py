@@ -45,6 +45,11 @@ class ExperimentSpec(Spec):
     plugins: tuple[str, ...] = Field((), json_schema_extra=field_class("runtime"))
     """Installed modules, or files beside this one, that expose ``register(registry)``. Their source is in every cache key."""
 
+    @property
+    def validation_phases(self) -> tuple[str, ...] | None:
+        """What the metrics of the validation sets begin with; None: not known before the task is built."""
+        return ("validation",)
+
     def fields(self, *classes: FieldClass) -> dict[str, Any]:
         """Return dotted key → plain value of the fields of these classes (none named: all)."""
         return plain_fields(self, *classes)

@@ -13,6 +13,7 @@ from rlcore.agents.specs import Spec
 from rlcore.config.builtin_parts import register_builtin_parts
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.config.forms import ExperimentForms, form_of
+from rlcore.config.monitors import check_monitor, monitors_of
 from rlcore.config.overrides import CommandLineText, apply_overrides
 from rlcore.config.plugins import load_plugins
 from rlcore.config.specs import FOLDER, MarketSpec
@@ -84,9 +85,15 @@ def _validate(data: dict[str, Any], folder: Path, source: Source) -> ExperimentS
     form = form_of(data, source)
     model = ExperimentForms(make_registry(data["plugins"])).model(form)
     try:
-        return model.model_validate(data, context={FOLDER: folder})
+        experiment = model.model_validate(data, context={FOLDER: folder})
     except ValidationError as error:
         raise ConfigError(explain(error, model, data, source)) from error
+    for path, monitor in monitors_of(experiment):
+        try:
+            check_monitor(path, monitor, experiment.validation_phases)
+        except ConfigError as error:
+            raise ConfigError(f"{source.place(path)}{error}") from error
+    return experiment
 
 
 def _locate_plugins(given: Any, folder: Path, source: Source) -> list[str]:

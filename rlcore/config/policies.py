@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlcore.agents.saved_policy import LoadedPolicy
 
 
-def load_policy(path: Path, plugins: Sequence[str] = (), device: str = "cpu") -> LoadedPolicy:
+def load_policy(path: Path | str, plugins: Sequence[str] = (), device: str = "cpu") -> LoadedPolicy:
     """Read a policy that a training saved; ``.act(observation)`` needs no store, vessel or trainer.
 
     Args:

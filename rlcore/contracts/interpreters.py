@@ -40,8 +40,13 @@ class ActionInterpreter(ABC, Generic[State, Action]):
     def interpret(self, state: State, action: Any, status: EpisodeStatus) -> Action: ...
 
     def mask(self, state: State, status: EpisodeStatus) -> NDArray[np.bool_] | None:
-        """Return which discrete actions are possible, shape (actions,); None: all are. Asked after the last step too."""
+        """Return which discrete actions are possible now, shape (actions,); None: all are. Asked after the last step too."""
         return None
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether an action can be impossible: whether ``mask`` is overridden."""
+        return type(self).mask is not ActionInterpreter.mask
 
 
 class LaneStateInterpreter(ABC, Generic[View]):
@@ -69,6 +74,11 @@ class LaneStateInterpreter(ABC, Generic[View]):
     def expand(self, reference: Reference) -> Observation:
         """Return the observations that the references stand for."""
         return reference
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint calls this part: of another, it does not continue a training."""
+        return type(self).__qualname__
 
 
 @runtime_checkable
@@ -99,3 +109,13 @@ class LaneActionInterpreter(ABC, Generic[View, Command]):
         It is asked once for every state, those after the last step included: a truncated episode's value goes on.
         """
         return None
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether an action can be impossible: whether ``mask`` is overridden."""
+        return type(self).mask is not LaneActionInterpreter.mask
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint calls this part: of another, it does not continue a training."""
+        return type(self).__qualname__

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.contracts.simulator import Outcome
 from rlcore.contracts.status import EpisodeStatus, LaneStatus
-from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.errors import ConfigError, ContractError
 
 
 class Reward(ABC, Generic[Outcome]):
@@ -27,7 +27,12 @@ class LaneReward(ABC, Generic[Outcome]):
 
     @abstractmethod
     def reward(self, outcome: Outcome, status: LaneStatus) -> NDArray[np.float64]:
-        """Return the unweighted term, shape (lanes,), float64, finite."""
+        """Return the unweighted term, shape (lanes,), finite numbers."""
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint calls this part: of another, it does not continue a training."""
+        return type(self).__qualname__
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,13 @@ class WeightedReward(Generic[Outcome]):
         object.__setattr__(self, "_leaves", flat_terms(self.terms))
 
     def components(self, outcome: Outcome, status: LaneStatus) -> dict[str, NDArray[np.float64]]:
-        """Return name → unweighted value, each (lanes,)."""
-        return {name: term.reward(outcome, status) for name, (term, _) in self._leaves.items()}
+        """Return name → unweighted value, each (lanes,).
+
+        Raises:
+            ContractError: for a term that is not one number for each lane.
+        """
+        shape = status.step.shape
+        return {name: _numbers(term.reward(outcome, status), shape, name) for name, (term, _) in self._leaves.items()}
 
     def total(self, components: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the weighted sum of components, over arrays of any shape."""
@@ -58,8 +68,22 @@ class WeightedReward(Generic[Outcome]):
         return total
 
     @property
+    def identities(self) -> dict[str, str]:
+        """Name → which term it is."""
+        return {name: term.identity for name, (term, _) in self._leaves.items()}
+
+    @property
     def weights(self) -> dict[str, float]:
         return {name: weight for name, (_, weight) in self._leaves.items()}
+
+
+def _numbers(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    array = np.asarray(value)
+    if array.shape != shape or array.dtype.kind not in "fiub":
+        raise ContractError(
+            f"reward term {name!r} must be numbers of shape (lanes,) = {shape}, was of type {array.dtype} and shape {array.shape}"
+        )
+    return array if array.dtype == np.float64 else array.astype(np.float64)
 
 
 # Tables of named, weighted terms, which may hold further such tables.
@@ -81,8 +105,11 @@ def flat_terms(terms: Mapping[str, tuple[Any, float]], prefix: str = "") -> dict
     if not terms:
         raise ConfigError(f"reward{where} must have at least one named term, had none")
     flat: dict[str, tuple[Any, float]] = {}
-    for name, (term, weight) in terms.items():
+    for name, entry in terms.items():
         full_name = f"{prefix}{name}"
+        if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], int | float)):
+            raise ConfigError(f"reward term {full_name!r} must be (term, weight), was {entry!r}")
+        term, weight = entry
         if not np.isfinite(weight):
             raise ConfigError(f"weight of reward term {full_name!r} must be finite, was {weight}")
         inner = term.terms if isinstance(term, WeightedReward) else term

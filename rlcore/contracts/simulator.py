@@ -36,7 +36,7 @@ class Simulator(ABC, Generic[Initial, State, Action]):
 
     @abstractmethod
     def done(self) -> bool:
-        """Whether the episode has ended by its own rules (terminated)."""
+        """Whether the episode has ended by its own rules (terminated): True or False, and False before the first step."""
 
     def truncated(self) -> bool:
         """Whether the episode was cut from outside, so that its value goes on beyond the last state."""
@@ -80,6 +80,11 @@ class LaneSimulator(ABC, Generic[Seeds, State, View, Command, Outcome]):
     @abstractmethod
     def step(self, state: State, command: Command) -> LaneStep[State, Outcome]:
         """Carry out one command in every lane. All lanes given are alive."""
+
+    @property
+    def identity(self) -> str:
+        """What a checkpoint calls this part: of another, it does not continue a training."""
+        return type(self).__qualname__
 
     def metrics(self, state: State) -> Mapping[str, NDArray[np.float64]]:
         """Return figures of finished episodes for the episode table, each (lanes,)."""

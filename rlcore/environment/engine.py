@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.contracts.interpreters import Reference
@@ -66,6 +67,12 @@ def advance(parts: EnvironmentParts, lanes: Lanes, action: NDArray[Any]) -> tupl
     command = parts.action_interpreter.interpret(lanes.view, action, lanes.status)
     stepped = parts.simulator.step(lanes.state, command)
     old = lanes.status
+    for name, flags in (("terminated", stepped.terminated), ("truncated", stepped.truncated)):
+        if flags.dtype != np.bool_ or flags.shape != old.step.shape:
+            raise ContractError(
+                f"{name} of the simulator must be bool of shape (lanes,) = {old.step.shape}, "
+                f"was {flags.dtype} of shape {flags.shape}"
+            )
     status = LaneStatus(old.seed_id, old.visit, old.step + _ONE, stepped.terminated | stepped.truncated)
     after = _observe(parts, stepped.state, status)
     components = parts.reward.components(stepped.outcome, status)
@@ -90,7 +97,35 @@ def _observe(parts: EnvironmentParts, state: Any, status: LaneStatus) -> Lanes:
     if _is_checked(parts, status):
         shown = take_lanes(reference, slice(0, 1)) if interpreter.is_compressing else reference
         check_lanes(interpreter.observation_space, interpreter.expand(shown), "observation")
-    return Lanes(state, view, status, reference, parts.action_interpreter.mask(view, status))
+    return Lanes(state, view, status, reference, _mask(parts, view, status))
+
+
+def _mask(parts: EnvironmentParts, view: Any, status: LaneStatus) -> NDArray[np.bool_] | None:
+    """Return the mask of every lane; None where the task never has one."""
+    interpreter = parts.action_interpreter
+    mask = interpreter.mask(view, status)
+    if mask is None and not interpreter.has_masks:
+        return None
+    space = interpreter.action_space
+    if not isinstance(space, spaces.Discrete):
+        if mask is None:
+            return None
+        raise ContractError(f"mask of an action interpreter must be for a Discrete action space, was for {space}")
+    shape = (len(status.step), int(space.n))
+    if mask is None:
+        return np.ones(shape, np.bool_)
+    if mask.dtype != np.bool_ or mask.shape != shape:
+        raise ContractError(
+            f"mask of an action interpreter must be bool of shape (lanes, actions) = {shape}, "
+            f"was {mask.dtype} of shape {mask.shape}"
+        )
+    is_stuck = ~mask.any(-1) & ~status.is_done
+    if np.count_nonzero(is_stuck):
+        raise ContractError(
+            f"mask of an action interpreter must leave at least one action possible, left none for seed "
+            f"{status.seed_id[is_stuck][0]} at step {status.step[is_stuck][0]}"
+        )
+    return mask
 
 
 def _is_checked(parts: EnvironmentParts, status: LaneStatus) -> bool:

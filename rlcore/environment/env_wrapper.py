@@ -12,9 +12,12 @@ from rlcore.contracts.seeds import SeedSet
 from rlcore.environment.engine import Lanes, Transition, advance, begin
 from rlcore.environment.lane_samples import one_lane, stack_samples
 from rlcore.environment.parts import EnvironmentParts
+from rlcore.environment.rollout import check_length
 from rlcore.environment.seed_sampling import training_draw
 from rlcore.environment.space_checks import check_one
 from rlcore.foundation.errors import ConfigError, ContractError, nearest_name
+from rlcore.foundation.random_streams import require_root
+from rlcore.foundation.whole_numbers import require_whole_number
 
 _OPTIONS = ("seed_id",)
 
@@ -43,7 +46,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
             raise ConfigError("seeds must hold at least 1 seed, held 0: an environment needs something to play")
         self._parts = parts
         self._seeds = seeds
-        self._root = root
+        self._root = None if root is None else require_root("root", root)
         self._position = 0  # in the sequence of seeds
         self._lanes: Lanes | None = None
         self._weights = [(name, f"reward/{name}", f"component/{name}", w) for name, w in parts.reward.weights.items()]
@@ -55,12 +58,15 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         """Start an episode.
 
         Raises:
-            ConfigError: for an unknown option or a seed_id that the seed set does not hold.
+            ConfigError: for an unknown option, a seed_id that the seed set does not hold, or a seed that is no whole number of
+                64 bits; the sequence of seeds is then where it was.
         """
-        super().reset(seed=seed)
+        chosen = self._checked(options or {})
         if seed is not None:
+            seed = require_root("seed", seed)
             self._root, self._position = seed, 0
-        seed_id, visit = self._choose(options or {})
+        super().reset(seed=seed)
+        seed_id, visit = self._next() if chosen is None else (chosen, 0)
         ids, visits = np.array([seed_id], np.int64), np.array([visit], np.int64)
         self._lanes = begin(self._parts, self._seeds.take(ids), ids, visits)
         return self._observation(self._lanes), {"seed_id": seed_id, "visit": visit}
@@ -69,7 +75,8 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         """Take one step.
 
         Raises:
-            ContractError: before the first reset and after the end of an episode.
+            ContractError: before the first reset, after the end of an episode, and for an episode that goes on beyond the
+                simulator's max_steps.
             SpaceError: for an action outside the action space.
         """
         before = self._lanes
@@ -78,6 +85,7 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         if not self._is_action_one_array:
             check_one(self.action_space, action, "action")  # before its leaves are looked up
         lanes, transition = advance(self._parts, before, stack_samples(self.action_space, [action]))
+        check_length(lanes, self._parts.simulator.max_steps)
         self._lanes = lanes
         return (
             self._observation(lanes),
@@ -92,16 +100,18 @@ class EnvWrapper(gymnasium.Env[Any, Any]):
         """Which discrete actions are possible now, shape (actions,); None: all are."""
         return None if self._lanes is None or self._lanes.mask is None else self._lanes.mask[0]
 
-    def _choose(self, options: dict[str, Any]) -> tuple[int, int]:
+    def _checked(self, options: dict[str, Any]) -> int | None:
+        """Return the seed_id that is asked for; None: none is."""
         for name in options:
             if name not in _OPTIONS:
                 hint = nearest_name(name, _OPTIONS)
                 raise ConfigError(f"option of reset must be one of {', '.join(_OPTIONS)}, was {name!r}{hint}")
-        if "seed_id" in options:
-            seed_id = int(options["seed_id"])
-            if not 0 <= seed_id < len(self._seeds):
-                raise ConfigError(f"seed_id must lie in {{0, …, {len(self._seeds) - 1}}}, was {seed_id}")
-            return seed_id, 0
+        if "seed_id" not in options:
+            return None
+        return require_whole_number("seed_id", options["seed_id"], 0, len(self._seeds) - 1)
+
+    def _next(self) -> tuple[int, int]:
+        """Return the next seed of the sequence, and which visit of it this is."""
         if self._root is None:
             self._root = int(self.np_random.integers(2**63))
         seed_id_, visit = training_draw(self._root, len(self._seeds), self._position, 1)

@@ -17,6 +17,7 @@ from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Passage, StepRecorder
 from rlcore.foundation.errors import ConfigError, EvaluationError
 from rlcore.foundation.random_streams import RandomStreams
+from rlcore.foundation.whole_numbers import require_whole_number
 
 
 def evaluate(
@@ -43,15 +44,16 @@ def evaluate(
         backend: where the episodes run; None: in this process.
 
     Raises:
+        ConfigError: for seeds that the set does not hold, or arguments that cannot be.
         EvaluationError: a seed raised, and failed rows are refused; its cause is what the seed raised.
     """
-    if num_lanes < 1:
-        raise ConfigError(f"num_lanes must be at least 1, was {num_lanes}")
+    num_lanes = require_whole_number("num_lanes", num_lanes, 1)
+    if allow_failed not in ("refuse", "keep"):
+        raise ConfigError(f"allow_failed must be 'refuse' or 'keep', was {allow_failed!r}")
     if seed_ids is None:
         seed_id, visit = np.arange(len(seeds)), np.zeros(len(seeds), np.int64)
     else:
-        seed_id = np.asarray(seed_ids, np.int64)
-        _check_ids(seed_id, len(seeds))
+        seed_id = _checked_ids(seed_ids, len(seeds))
         visit = _count_earlier(seed_id)
     on_failure: Literal["stop", "isolate"] = "isolate" if allow_failed == "keep" else "stop"
     job = EpisodeJob(parts, policy, seeds, seed_id, visit, Passage(streams, phase, num_lanes), on_failure)
@@ -61,10 +63,14 @@ def evaluate(
     return build_episode_table(result, parts.reward, seeds, seed_id)
 
 
-def _check_ids(seed_id: NDArray[np.int64], num_seeds: int) -> None:
+def _checked_ids(seed_ids: Any, num_seeds: int) -> NDArray[np.int64]:
+    seed_id = np.asarray(seed_ids)
+    if seed_id.ndim != 1 or (len(seed_id) and seed_id.dtype.kind not in "iu"):
+        raise ConfigError(f"seed_ids must be whole numbers, of shape (episodes,), was {seed_ids!r}")
     is_unknown = (seed_id < 0) | (seed_id >= num_seeds)
     if is_unknown.any():
         raise ConfigError(f"seed_ids must lie in {{0, …, {num_seeds - 1}}}, was {seed_id[is_unknown][0]}")
+    return seed_id.astype(np.int64)
 
 
 def _count_earlier(seed_id: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.contracts.auxiliary_info import AuxiliaryInfo, LaneAuxiliaryInfo
@@ -20,6 +22,7 @@ from rlcore.environment.lane_samples import one_lane, stack_samples
 from rlcore.environment.parts import EnvironmentParts, SpaceChecks
 from rlcore.environment.space_checks import check_one
 from rlcore.foundation.errors import ConfigError, ContractError
+from rlcore.foundation.lanes import map_lanes
 
 AtMaxSteps = Literal["fail", "truncate"]
 
@@ -81,11 +84,21 @@ class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, ND
     def max_steps(self) -> int:
         return self._max_steps
 
+    @property
+    def identity(self) -> str:
+        made_by = self._simulator_fn
+        while isinstance(made_by, functools.partial):
+            made_by = made_by.func
+        return f"{_qualified_name(made_by)}, {'truncated' if self._is_cut else 'over'} at max_steps"
+
     def start(self, seeds: NDArray[np.object_]) -> LoopedState:
         return LoopedState(_objects([self._start_one(initial) for initial in seeds]), np.zeros(len(seeds), np.int64))
 
     def _start_one(self, initial: Any) -> _Episode:
-        simulator = self._simulator_fn(initial)
+        # A copy: what a simulator does to its initial state must reach neither the seed set nor the next episode.
+        simulator = self._simulator_fn(copy.deepcopy(initial))
+        if _flag(simulator.done(), simulator, "done") or _flag(simulator.truncated(), simulator, "truncated"):
+            raise ContractError(f"an episode must not be over before its first step, was for the initial state {initial!r}")
         return _Episode(simulator, simulator.get_state(), EpisodeStatus(initial_state=initial))
 
     def view(self, state: LoopedState) -> LoopedView:
@@ -100,7 +113,8 @@ class LoopedLanes(LaneSimulator[NDArray[np.object_], LoopedState, LoopedView, ND
             episode.status.step += 1
             episode.simulator.step(command[lane])
             episode.state = episode.simulator.get_state()
-            terminated[lane], truncated[lane] = episode.simulator.done(), episode.simulator.truncated()
+            terminated[lane] = _flag(episode.simulator.done(), episode.simulator, "done")
+            truncated[lane] = _flag(episode.simulator.truncated(), episode.simulator, "truncated")
             if self._is_cut and episode.status.step >= self._max_steps and not terminated[lane]:
                 truncated[lane] = True
             episode.status.is_done = bool(terminated[lane] or truncated[lane])
@@ -126,6 +140,10 @@ class LoopedObservation(LaneStateInterpreter[LoopedView]):
     def observation_space(self) -> gymnasium.Space[Any]:
         return self._space
 
+    @property
+    def identity(self) -> str:
+        return _qualified_name(self._interpreter)
+
     def interpret(self, view: LoopedView, status: LaneStatus) -> Any:
         observations = []
         for state, own, visit in zip(view.state, view.status, status.visit, strict=True):
@@ -135,7 +153,9 @@ class LoopedObservation(LaneStateInterpreter[LoopedView]):
                 check_one(self._space, observation, "observation")
             _write(own.observations, own.step, observation)
             observations.append(observation)
-        return stack_samples(self._space, observations)
+        stacked = stack_samples(self._space, observations)
+        # Of one lane, the batch is a view of the sample: the history must not be what the policy reads.
+        return stacked if len(observations) > 1 else map_lanes(np.copy, stacked)
 
 
 class LoopedAction(LaneActionInterpreter[LoopedView, NDArray[np.object_]]):
@@ -158,13 +178,27 @@ class LoopedAction(LaneActionInterpreter[LoopedView, NDArray[np.object_]]):
         return _objects(commands)
 
     def mask(self, view: LoopedView, status: LaneStatus) -> NDArray[np.bool_] | None:
-        masks = [self._interpreter.mask(state, own) for state, own in zip(view.state, view.status, strict=True)]
-        present = [mask for mask in masks if mask is not None]
-        if not present:
+        if not self.has_masks:
             return None
-        if len(present) < len(masks):
-            raise ContractError("mask of an action interpreter must always be an array or always None, was both")
-        return np.stack(present)
+        masks = [self._interpreter.mask(state, own) for state, own in zip(view.state, view.status, strict=True)]
+        if not isinstance(self._space, spaces.Discrete):
+            raise ContractError(f"mask of an action interpreter must be for a Discrete action space, was for {self._space}")
+        shape = (int(self._space.n),)
+        for mask in masks:
+            if mask is not None and (np.shape(mask) != shape or np.asarray(mask).dtype != np.bool_):
+                raise ContractError(
+                    f"mask of an action interpreter must be bool of shape (actions,) = {shape}, was {np.asarray(mask).dtype} of "
+                    f"shape {np.shape(mask)}"
+                )
+        return np.stack([np.ones(shape, np.bool_) if mask is None else mask for mask in masks])
+
+    @property
+    def has_masks(self) -> bool:
+        return self._interpreter.has_masks
+
+    @property
+    def identity(self) -> str:
+        return _qualified_name(self._interpreter)
 
 
 class LoopedReward(LaneReward[LoopedOutcome]):
@@ -177,6 +211,10 @@ class LoopedReward(LaneReward[LoopedOutcome]):
         pairs = zip(outcome.outcome, outcome.status, strict=True)
         what = f"reward of {type(self._reward).__name__}"
         return np.array([_number(self._reward.reward(one, own), what) for one, own in pairs])
+
+    @property
+    def identity(self) -> str:
+        return _qualified_name(self._reward)
 
 
 class LoopedAuxiliary(LaneAuxiliaryInfo[LoopedView]):
@@ -232,6 +270,16 @@ def looped_parts(
         auxiliary: what else is worth knowing after each step.
         space_checks: see ``EnvironmentParts``.
     """
+    for what, part, kind in (
+        ("state_interpreter", state_interpreter, StateInterpreter),
+        ("action_interpreter", action_interpreter, ActionInterpreter),
+        ("auxiliary", auxiliary, AuxiliaryInfo | None),
+        ("reward", reward, Reward | Mapping | None),
+    ):
+        if not isinstance(part, kind):
+            raise ConfigError(f"{what} must be {_name(kind)}, was {part!r}: give an object of it")
+    if not callable(simulator_fn):
+        raise ConfigError(f"simulator_fn must make a simulator of an initial state, was {simulator_fn!r}: give the class")
     one = _NoReward() if reward is None else reward
     terms = flat_terms(one if isinstance(one, Mapping) else {"reward": (one, 1.0)})
     return EnvironmentParts(
@@ -242,6 +290,16 @@ def looped_parts(
         None if auxiliary is None else LoopedAuxiliary(auxiliary),
         space_checks,
     )
+
+
+def _qualified_name(part: Any) -> str:
+    """Return the name of a function or class, or of an object's class."""
+    name = getattr(part, "__qualname__", None) or type(part).__qualname__
+    return str(name)
+
+
+def _name(kind: Any) -> str:
+    return " or ".join(one.__name__ for one in getattr(kind, "__args__", (kind,)) if one is not type(None))
 
 
 def _array(values: list[Any]) -> NDArray[Any]:
@@ -259,6 +317,14 @@ def _number(value: Any, what: str) -> float:
     if array.shape != () or array.dtype.kind not in "fiub":
         raise ContractError(f"{what} must be one number, was {value!r}")
     return float(array)
+
+
+def _flag(value: Any, simulator: Any, name: str) -> bool:
+    """Return a truth value that really is one: a forgotten ``return`` would end no episode, and a text every one."""
+    array = np.asarray(value)
+    if array.shape != () or array.dtype != np.bool_:
+        raise ContractError(f"{name}() of {type(simulator).__name__} must be True or False, was {value!r}")
+    return bool(array)
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

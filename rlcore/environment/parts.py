@@ -34,6 +34,19 @@ class EnvironmentParts:
     auxiliary: LaneAuxiliaryInfo[Any] | None = None
     space_checks: SpaceChecks = "all_episodes"
 
+    def describe(self) -> dict[str, Any]:
+        """Return plain data that says which parts these are: a checkpoint of others does not continue a training."""
+        return {
+            "simulator": self.simulator.identity,
+            "max_steps": self.simulator.max_steps,
+            "state_interpreter": self.state_interpreter.identity,
+            "action_interpreter": self.action_interpreter.identity,
+            "reward_terms": self.reward.identities,
+            "reward_weights": self.reward.weights,
+            "observation_space": repr(self.state_interpreter.observation_space),
+            "action_space": repr(self.action_interpreter.action_space),
+        }
+
     def __post_init__(self) -> None:
         if self.space_checks not in ("all_episodes", "first_episodes"):
             raise ConfigError(f"space_checks must be all_episodes or first_episodes, was {self.space_checks!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,8 @@ from rlcore.environment.parts import EnvironmentParts
 from rlcore.foundation.errors import ContractError
 from rlcore.foundation.lanes import concat_lanes, map_lanes, num_lanes, pad_lanes, take_lanes
 from rlcore.foundation.random_streams import RandomStreams
+
+_FIRST_ROOM = 32  # steps for which a table has room at first; it grows with the longest episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +100,55 @@ def decide(policy: Policy, lanes: Lanes, internal_state: Any, passage: Passage) 
 
 
 class _Table:
-    """Arrays (max_steps, episodes, …), made when the first row shows their shapes; rows are written where they belong."""
+    """Arrays (steps, episodes, …), made when the first row shows their shapes; rows are written where they belong."""
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self._shape = shape
+    def __init__(self, num_episodes: int) -> None:
+        self._num_episodes = num_episodes
+        self._num_steps = 0  # for which there is room
         self.tree: Any = None
 
     def write(self, step: NDArray[np.int64], episode: NDArray[np.int64], rows: Any) -> None:
+        """Write one row of each of these episodes.
+
+        Raises:
+            ContractError: for an array whose type, shape or name is another than in the rows before.
+        """
+        needed = int(step.max()) + 1
         if self.tree is None:
-            self.tree = map_lanes(lambda leaf: np.zeros((*self._shape, *leaf.shape[1:]), leaf.dtype), rows)
+            self._num_steps = max(needed, _FIRST_ROOM)
+            self.tree = map_lanes(self._empty, rows)
+        elif needed > self._num_steps:
+            more = max(needed, 2 * self._num_steps) - self._num_steps
+            self._num_steps += more
+            self.tree = map_lanes(lambda leaf: np.concatenate([leaf, np.zeros((more, *leaf.shape[1:]), leaf.dtype)]), self.tree)
+        for field_ in fields(rows):
+            _put(getattr(self.tree, field_.name), getattr(rows, field_.name), (step, episode), field_.name)
 
-        def put(table: NDArray[Any], leaf: NDArray[Any]) -> NDArray[Any]:
-            table[step, episode] = leaf
-            return table
+    def _empty(self, leaf: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros((self._num_steps, self._num_episodes, *leaf.shape[1:]), leaf.dtype)
 
-        map_lanes(put, self.tree, rows)
+
+def _put(table: Any, rows: Any, at: tuple[NDArray[np.int64], NDArray[np.int64]], path: str) -> None:
+    if isinstance(table, np.ndarray) and isinstance(rows, np.ndarray):
+        if (rows.dtype, rows.shape[1:]) != (table.dtype, table.shape[2:]):
+            raise ContractError(
+                f"{path} must be of one type and shape at all steps, was {rows.dtype} {rows.shape[1:]} after {table.dtype} "
+                f"{table.shape[2:]} (without the lane axis): mend the part that makes it"
+            )
+        table[at] = rows
+    elif isinstance(table, dict) and isinstance(rows, dict):
+        if table.keys() != rows.keys():
+            raise ContractError(f"{path} must have the same names at all steps, had {sorted(rows)} after {sorted(table)}")
+        for name, leaf in table.items():
+            _put(leaf, rows[name], at, f"{path}[{name!r}]")
+    elif isinstance(table, tuple) and isinstance(rows, tuple):
+        for index, (leaf, row) in enumerate(zip(table, rows, strict=True)):
+            _put(leaf, row, at, f"{path}[{index}]")
+    elif is_dataclass(table) and not isinstance(table, type):
+        for field_ in fields(table):
+            _put(getattr(table, field_.name), getattr(rows, field_.name), at, f"{path}.{field_.name}")
+    elif (table is None) != (rows is None):
+        raise ContractError(f"{path} must be there at all steps or never, was there at some")
 
 
 def run_episodes(
@@ -134,7 +170,7 @@ def run_episodes(
     total = len(seed_id)
     steps_room = parts.simulator.max_steps
     result = Episodes(None, np.zeros(total, np.int64), np.zeros(total), {}, np.zeros(total, bool))
-    table = _Table((steps_room, total))
+    table = _Table(total)
     position = np.zeros(0, np.int64)  # of each living lane in seed_id
     lanes: Lanes | None = None
     internal: Any = None
@@ -218,7 +254,7 @@ def check_length(lanes: Lanes, max_steps: int) -> None:
         seed_id = lanes.status.seed_id[is_too_long][0]
         raise ContractError(
             f"episode of seed {seed_id} must end within max_steps = {max_steps} steps, has not ended: "
-            "let the simulator end it, or say a larger max_steps"
+            "let the simulator end it, say a larger max_steps, or let it be cut there (at_max_steps: truncate)"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from rlcore.environment.engine import Lanes, Transition, advance, begin
 from rlcore.environment.episode_jobs import merge_episodes
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Episodes, Passage, Rollout, auxiliary_numbers, check_length, decide, keep_transitions
-from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.errors import CheckpointError, ConfigError
 from rlcore.foundation.lanes import concat_lanes, map_lanes, num_lanes, stack_steps, take_lanes
 
 # (first position, count) → (seed_id, visit): see seed_sampling.training_draw.
@@ -175,15 +175,21 @@ def freeze_lanes(running: RunningLanes) -> dict[str, Any]:
         "component_sums": dict(running.component_sums),
         "auxiliary_sums": dict(running.auxiliary_sums),
         "auxiliary_counts": dict(running.auxiliary_counts),
+        "shown": _numbers(running.lanes.reference),  # what the replay is held to
     }
 
 
 def thaw_lanes(parts: EnvironmentParts, seeds: SeedSet[Any], frozen: Mapping[str, Any]) -> RunningLanes:
-    """Return the episodes that ``freeze_lanes`` kept, by playing their actions again, each lane alone."""
+    """Return the episodes that ``freeze_lanes`` kept, by playing their actions again, each lane alone.
+
+    Raises:
+        CheckpointError: an episode shows something else than it did: its simulator draws from elsewhere than its seed.
+    """
     status = LaneStatus(frozen["seed_id"], frozen["visit"], frozen["step"], np.zeros(len(frozen["step"]), bool))
     actions = frozen["actions"]
+    lanes = [_replay_as_shown(parts, seeds, status, lane, actions, frozen["shown"]) for lane in range(len(status.step))]
     return RunningLanes(
-        concat_lanes(*[_replay(parts, seeds, status, lane, actions) for lane in range(len(status.step))]),
+        concat_lanes(*lanes),
         frozen["internal_state"],
         frozen["next_position"],
         () if actions is None else (actions,),
@@ -214,6 +220,39 @@ def _replay(parts: EnvironmentParts, seeds: SeedSet[Any], status: LaneStatus, la
         action = map_lanes(lambda leaf, back=back: leaf[back][at], actions)
         lanes, _ = advance(parts, lanes, action)
     return lanes
+
+
+def _replay_as_shown(
+    parts: EnvironmentParts,
+    seeds: SeedSet[Any],
+    status: LaneStatus,
+    lane: int,
+    actions: Any,
+    shown: Sequence[NDArray[Any]],  # see _numbers, of all lanes
+) -> Lanes:
+    remedy = "its simulator is not reproducible from its seed and actions (all randomness must come from them), or has changed"
+    where = f"episode of seed {status.seed_id[lane]}, visit {status.visit[lane]}, replayed to step {status.step[lane]}"
+    try:
+        lanes = _replay(parts, seeds, status, lane, actions)
+    except Exception as error:  # whatever a user's part raises, which it did not the first time
+        raise CheckpointError(f"{where} must go as it went before the checkpoint, raised {error!r}: {remedy}") from error
+    now = _numbers(lanes.reference)
+    before = [leaf[lane : lane + 1] for leaf in shown]
+    if not lanes.status.is_done[0] and len(now) == len(before) and all(map(_is_close, before, now)):
+        return lanes
+    raise CheckpointError(f"{where} must show what it showed before the checkpoint, did not: {remedy}")
+
+
+def _numbers(reference: Any) -> list[NDArray[Any]]:
+    """Return the numbers (lanes, …) that a tree of arrays holds."""
+    leaves: list[NDArray[Any]] = []
+    map_lanes(leaves.append, reference)
+    return [leaf for leaf in leaves if leaf.dtype.kind in "biuf"]
+
+
+def _is_close(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether they differ in their last digits at most, as they may after a move to another machine."""
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-3, atol=1e-6, equal_nan=True)
 
 
 def _begin(parts: EnvironmentParts, seeds: SeedSet[Any], seed_id: NDArray[np.int64], visit: NDArray[np.int64]) -> Lanes:

@@ -56,7 +56,7 @@ def work(connection: Connection, setup: Callable[[], None] | None) -> None:
         try:
             task: Task | None = connection.recv()
         except (EOFError, OSError):
-            return
+            return _remove(folders)
         if task is None:
             return
         folders.clear()
@@ -64,9 +64,9 @@ def work(connection: Connection, setup: Callable[[], None] | None) -> None:
         try:
             if shared_path != task.shared_path:
                 shared = None  # the old one may go before the new one comes
-                shared, shared_path = read_shared(task.shared_path), task.shared_path
+                shared, shared_path = _read(task.shared_path), task.shared_path
                 connection.send(LOADED)
-            result = task.perform(shared, read_shared(task.own_path))
+            result = task.perform(shared, _read(task.own_path))
             answer = Answer(_write(task, result), False)
             del result
         except Exception as error:
@@ -74,7 +74,18 @@ def work(connection: Connection, setup: Callable[[], None] | None) -> None:
         try:
             connection.send(answer)
         except OSError:
-            return
+            return _remove(folders)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return read_shared(path)
+    except (AttributeError, ImportError) as error:  # pickle looks classes and functions up by module and name
+        raise ConfigError(
+            f"parts, policy, seeds and episodes in progress must be importable in worker processes, were not "
+            f"({type(error).__name__}: {error}): define their classes and functions at the top of a module or of the script, "
+            "not below its main guard, in a notebook or at a prompt; or use InlineBackend"
+        ) from error
 
 
 def _write(task: Task, result: Any) -> Path:
@@ -99,6 +110,11 @@ def _leave_with_parent(folders: set[Path]) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        for folder in tuple(folders):
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove(folders)
         os._exit(1)
+
+
+def _remove(folders: set[Path]) -> None:
+    """Remove what a parent that has ended could not; the main thread and the one that waits for that end may both do it."""
+    for folder in tuple(folders):
+        shutil.rmtree(folder, ignore_errors=True)

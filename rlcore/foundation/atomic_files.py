@@ -22,8 +22,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say whose write it was
+            error.filename = str(path)
         raise
     _flush_folder(path.parent)
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.whole_numbers import require_whole_number
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -32,7 +36,19 @@ def _absorb(state: NDArray[np.uint64], word: NDArray[np.uint64]) -> NDArray[np.u
 def _word(value: int | str | NDArray[np.integer]) -> NDArray[np.uint64]:
     if isinstance(value, str):
         value = zlib.crc32(value.encode())
-    return np.asarray(value).astype(np.uint64)
+    word = np.asarray(value)
+    if word.dtype.kind not in "iub":  # 1.7 would be taken for 1, and what has more bits is an object
+        raise ConfigError(f"numbers in a key of random numbers must be whole and of 64 bits, was {value!r}")
+    return word.astype(np.uint64)
+
+
+def require_root(name: str, value: Any) -> int:
+    """Return a root of randomness as an int.
+
+    Raises:
+        ConfigError: for what is no whole number of 64 bits.
+    """
+    return require_whole_number(name, value, 0, 2**64 - 1)
 
 
 def hash_key(*key: int | str | NDArray[np.integer]) -> NDArray[np.uint64]:
@@ -78,9 +94,12 @@ class LaneRandomness:
 
 @dataclass(frozen=True, slots=True)
 class RandomStreams:
-    """The root of all randomness of a run."""
+    """The root of all randomness of a run: a whole number from 0 to 2**64 - 1."""
 
     root: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", require_root("root_seed", self.root))
 
     def lanes(
         self,

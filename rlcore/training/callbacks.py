@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rlcore.foundation.errors import ConfigError, nearest_name
+from rlcore.foundation.whole_numbers import require_whole_number
 from rlcore.training.csv_table import CsvTable
 
 if TYPE_CHECKING:
@@ -35,8 +37,23 @@ class Callback:
         self.name = name or type(self).__name__
         """The key of the state in checkpoints; unique among the callbacks of a trainer."""
 
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        """Return the files (one of many will do) that nobody else may write to while this takes part in a training.
+
+        Args:
+            phases: of the training: "train", "validation" (or "validation/<name>" for each of several sets).
+        """
+        return ()
+
+    def check_start(self, resume_from: Path | None) -> None:
+        """Refuse what cannot be, with everything claimed and before anything is changed."""
+
     def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
     def on_fit_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
+
+    def on_stop(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        """The training ends here, with the agent as its last iteration left it; not where an iteration was abandoned."""
+
     def on_iteration_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
     def on_iteration_end(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
     def on_train_start(self, trainer: Trainer, vessel: TrainingVessel) -> None: ...
@@ -119,10 +136,12 @@ class EarlyStopping(Callback):
         name: str = "",
     ) -> None:
         super().__init__(name)
-        if patience < 0:
-            raise ConfigError(f"patience of early stopping must be 0 or more judgements, was {patience}")
         check_mode(mode)
-        self.monitor, self.min_delta, self.patience = monitor, abs(min_delta), patience
+        for what, value in (("min_delta", min_delta), ("baseline", baseline)):
+            if value is not None and not math.isfinite(value):
+                raise ConfigError(f"{what} of early stopping must be finite, was {value}: nothing would ever count as better")
+        self.monitor, self.min_delta = monitor, abs(min_delta)
+        self.patience = require_whole_number("patience of early stopping", patience, first=0)
         self.mode, self.baseline, self.restore_best_weights = mode, baseline, restore_best_weights
         self.reset()
 
@@ -196,8 +215,12 @@ class MetricsWriter(Callback):
 
     def __init__(self, folder: Path, name: str = "") -> None:
         super().__init__(name)
-        self._tables = {phase: CsvTable(Path(folder) / f"{phase}.csv") for phase in ("train", "validation")}
+        self._folder = Path(folder)
+        self._tables = {phase: CsvTable(self._folder / f"{phase}.csv") for phase in ("train", "validation")}
         self._iteration = 0
+
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        return (self._folder / "train.csv",)
 
     def reset(self) -> None:
         self._iteration = 0

@@ -22,8 +22,9 @@ import torch
 from rlcore.foundation.atomic_files import write_atomically
 from rlcore.foundation.errors import CheckpointError, ContractError
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 TOP_KEYS = ("format_version", "config", "iteration", "vessel", "trainer", "callbacks", "loggers", "library_versions")
+_KINDS = dict.fromkeys(TOP_KEYS, dict) | {"format_version": int, "iteration": int}
 
 _MAGIC = b"FWCKPT01"
 _MAGIC_FAMILY = _MAGIC[:6]
@@ -63,15 +64,34 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     stream = io.BytesIO(_checked_payload(path))
     try:
-        content: dict[str, Any] = _unpack(torch.load(stream, map_location="cpu", weights_only=True))
+        content: Any = _unpack(torch.load(stream, map_location="cpu", weights_only=True))
     except pickle.UnpicklingError as error:
         raise CheckpointError(f"checkpoint {path} must hold plain data and tensors only, held more: do not load it") from error
+    except Exception as error:  # torch raises this and that for what it did not write
+        raise CheckpointError(f"content of {path} must be what a training wrote, could not be read: {error}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"content of {path} must be a dict, was {type(content).__qualname__}: no training wrote it")
     if content.get("format_version") != FORMAT_VERSION:
         raise CheckpointError(
             f"format version of {path} must be {FORMAT_VERSION}, was {content.get('format_version')!r}: "
             "read it with the version of Fillwright that wrote it"
         )
+    wrong = [key for key, kind in _KINDS.items() if not isinstance(content.get(key), kind)]
+    if wrong:
+        raise CheckpointError(
+            f"content of {path} must be what a training wrote, {', '.join(wrong)} was not: no training wrote it"
+        )
     return content
+
+
+def is_same_checkpoint(one: Path, other: Path) -> bool:
+    """Whether two files hold the same checkpoint, by the checksums that they state."""
+    return _header(one) == _header(other)
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_HEADER_LENGTH)
 
 
 def latest_valid_checkpoint(folder: Path) -> Path | None:

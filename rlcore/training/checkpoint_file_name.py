@@ -14,6 +14,7 @@ PLAIN_FILE_NAME = "iteration_{iteration:06d}"
 # After the number something that cannot be taken for a further digit of it.
 _FORM = re.compile(re.escape(PLAIN_FILE_NAME) + r"(-.+)?", re.DOTALL)
 _ALLOWED = re.compile(r"[A-Za-z0-9_.=+,-]*")
+_MAX_LENGTH = 200  # file systems allow 255 bytes, of which a file that is being written needs some more
 
 
 class CheckpointFileName:
@@ -39,6 +40,7 @@ class CheckpointFileName:
         if any(conversion is not None for _, _, _, conversion in self._pieces):
             raise ConfigError(f"file_name of checkpoints must hold fields without conversions, was {template!r}: leave '!' out")
         self._template = template
+        self._check("".join(literal for literal, _, _, _ in self._pieces))
         fields = [field for _, field, _, _ in self._pieces if field is not None]
         self.metrics = tuple(field for field in fields if field not in ("iteration", "time"))
         """The metrics that it names."""
@@ -52,12 +54,20 @@ class CheckpointFileName:
         now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         values: dict[str, float | str] = {**metrics, "iteration": iteration, "time": now}
         text = "".join(literal + self._field(field, form, values) for literal, field, form, _ in self._pieces)
+        self._check(text)
+        return f"{PLAIN_FILE_NAME.format(iteration=iteration)}{text}.ckpt"
+
+    def _check(self, text: str) -> None:
         if not _ALLOWED.fullmatch(text):
             raise ConfigError(
                 f"file_name of checkpoints must give letters, digits and any of '_.=+,-', "
                 f"gave {text!r}: change {self._template!r}"
             )
-        return f"{PLAIN_FILE_NAME.format(iteration=iteration)}{text}.ckpt"
+        if len(text) > _MAX_LENGTH:
+            raise ConfigError(
+                f"file_name of checkpoints must give at most {_MAX_LENGTH} characters after the number, gave {len(text)}: "
+                "shorten it"
+            )
 
     def _field(self, field: str | None, form: str | None, values: Mapping[str, float | str]) -> str:
         if field is None:

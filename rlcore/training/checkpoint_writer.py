@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.whole_numbers import require_whole_number_or_none
 from rlcore.training.callbacks import CHECKPOINT, Callback, check_mode, is_better, is_of_validation, read_monitor, worst
-from rlcore.training.checkpoint import checkpoints_in, iteration_of, write_checkpoint
+from rlcore.training.checkpoint import checkpoints_in, is_same_checkpoint, iteration_of, write_checkpoint
 from rlcore.training.checkpoint_file_name import PLAIN_FILE_NAME, CheckpointFileName
 
 if TYPE_CHECKING:
@@ -55,17 +58,15 @@ class CheckpointWriter(Callback):
         name: str = "",
     ) -> None:
         super().__init__(name)
-        for what, value in (("every_n_iters", every_n_iters), ("keep_last", keep_last)):
-            if value is not None and value < 1:
-                raise ConfigError(f"{what} of the checkpoint writer must be 1 or more, or None, was {value}")
-        if every_seconds is not None and not every_seconds > 0:
+        if every_seconds is not None and not 0 < every_seconds < math.inf:
             raise ConfigError(f"every_seconds of the checkpoint writer must be positive, or None, was {every_seconds}")
         if pointers not in ("link", "copy", None):
             raise ConfigError(f"pointers of the checkpoint writer must be 'link', 'copy' or None, was {pointers!r}")
         check_mode(mode)
         self.folder = Path(folder)
-        self.every_n_iters, self.every_seconds = every_n_iters, every_seconds
-        self.save_on_end, self.keep_last = save_on_end, keep_last
+        self.every_n_iters = require_whole_number_or_none("every_n_iters of the checkpoint writer", every_n_iters)
+        self.keep_last = require_whole_number_or_none("keep_last of the checkpoint writer", keep_last)
+        self.every_seconds, self.save_on_end = every_seconds, save_on_end
         self.monitor, self.mode, self.pointers = monitor, mode, pointers
         self._file_name = CheckpointFileName(file_name)
         self.reset()
@@ -88,14 +89,27 @@ class CheckpointWriter(Callback):
         self._kept: list[str] = []  # names of files, oldest first
         self._newest: dict[str, float] = {}  # values of the metrics that file names show
         self._written_at: float | None = None  # by this process's clock
+        self._saved_iteration = 0  # the last one that lies in a checkpoint
 
-    def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        return (self.folder / "latest.ckpt",)
+
+    def check_start(self, resume_from: Path | None) -> None:
         existing = checkpoints_in(self.folder)
-        if existing and trainer.resumed_from is None:
+        if existing and resume_from is None:
             raise ConfigError(
                 f"folder of checkpoints must be empty for a new training, {self.folder} held {len(existing)}: "
                 "continue from the latest_valid_checkpoint, or choose another folder"
             )
+        if existing and resume_from is not None and not self._holds(resume_from, existing):
+            raise ConfigError(
+                f"folder of checkpoints must be empty, or hold the checkpoint to continue from, {self.folder} held "
+                f"{len(existing)} others than {resume_from}, which would be overwritten: choose another folder "
+                "(to move a training, copy its whole folder)"
+            )
+
+    def on_fit_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        self._saved_iteration = trainer.iteration
         for abandoned in self.folder.glob(".iteration_*.ckpt.*"):  # half-written when the process was killed
             abandoned.unlink()
         if trainer.resumed_from is not None:
@@ -119,6 +133,10 @@ class CheckpointWriter(Callback):
             self._write(trainer, vessel)
             self._written_at = time.monotonic()
 
+    def on_stop(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        if self.save_on_end and trainer.iteration != self._saved_iteration:  # stopped by a callback behind this one
+            self._write(trainer, vessel)
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "best": self.best,
@@ -131,6 +149,11 @@ class CheckpointWriter(Callback):
         self.reset()
         self.best, self.best_iteration = state["best"], state["best_iteration"]
         self._kept, self._newest = list(state["kept"]), dict(state["newest"])
+
+    def _holds(self, checkpoint: Path, existing: Sequence[Path]) -> bool:
+        """Whether a checkpoint lies in this folder, or one of those there is a copy of it."""
+        is_here = checkpoint.resolve().parent == self.folder.resolve()
+        return is_here or any(is_same_checkpoint(path, checkpoint) for path in existing)
 
     def _judge(self, trainer: Trainer, monitor: str) -> None:
         value = read_monitor(trainer.metrics, monitor)
@@ -148,6 +171,7 @@ class CheckpointWriter(Callback):
         newest = before if self.keep_last is None else before[-self.keep_last :]
         self._kept = [kept for kept in before if kept in newest or iteration_of(kept) == self.best_iteration]
         write_checkpoint(self.folder / name, trainer.checkpoint(vessel))
+        self._saved_iteration = trainer.iteration
         self._point_to_both()
         for dropped in set(before) - set(self._kept):
             (self.folder / dropped).unlink(missing_ok=True)
@@ -179,8 +203,12 @@ class CheckpointWriter(Callback):
     def _point(self, name: str, target: Path) -> None:
         temporary = self.folder / f".{name}.new"
         temporary.unlink(missing_ok=True)
-        if self.pointers == "link":
-            temporary.symlink_to(target.name)  # relative to its own folder: never dangles, whatever the working directory
-        else:
-            shutil.copyfile(target, temporary)
-        temporary.replace(self.folder / name)
+        try:
+            if self.pointers == "link":
+                temporary.symlink_to(target.name)  # relative to its own folder: never dangles, whatever the working directory
+            else:
+                shutil.copyfile(target, temporary)
+            temporary.replace(self.folder / name)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise

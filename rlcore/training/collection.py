@@ -20,6 +20,7 @@ from rlcore.environment.seed_sampling import training_draw
 from rlcore.environment.step_jobs import StepJob, collect_steps, freeze_groups, start_groups, thaw_groups
 from rlcore.environment.steps import RunningLanes
 from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.whole_numbers import require_whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,7 @@ class EpisodeCollection(Collection):
     """Whole episodes; each that begins is finished and learnt from."""
 
     def __init__(self, episodes_per_iteration: int) -> None:
-        if episodes_per_iteration < 1:
-            raise ConfigError(f"episodes_per_iteration must be 1 or more, was {episodes_per_iteration}")
-        self._num_episodes = episodes_per_iteration
+        self._num_episodes = require_whole_number("episodes_per_iteration", episodes_per_iteration)
         self._position = 0  # in the endless sequence of training seeds
 
     def collect(
@@ -96,9 +95,9 @@ class StepCollection(Collection):
     """
 
     def __init__(self, steps_per_iteration: int, num_lanes: int, num_groups: int) -> None:
-        if num_groups < 1:
-            raise ConfigError(f"num_groups must be 1 or more, was {num_groups}")
+        num_groups = require_whole_number("num_groups", num_groups)
         at_once = num_lanes * num_groups
+        steps_per_iteration = require_whole_number("steps_per_iteration", steps_per_iteration, first=None)
         if steps_per_iteration < 1 or steps_per_iteration % at_once:
             lower = max(steps_per_iteration // at_once, 0) * at_once
             near = f"{lower} or {lower + at_once}" if lower else f"{at_once}"

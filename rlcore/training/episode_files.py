@@ -18,8 +18,8 @@ class EpisodeFiles:
     """``train_episodes.<suffix>``, ``validation_episodes.<suffix>``, ``test_…``; a further validation set ``validation/<name>``
     has ``validation_<name>_episodes.<suffix>``.
 
-    A new training's first rows replace the files of another, a continued training cuts them back to the checkpoint's iteration,
-    and a test replaces the test file.
+    A new training's first rows replace the files that it is going to write, whoever wrote them; a continued training cuts them
+    back to the checkpoint's iteration, and a test replaces the test file. Files of other names are nobody's business here.
 
     Args:
         phases: whose episodes are written.
@@ -27,12 +27,21 @@ class EpisodeFiles:
     """
 
     def __init__(self, folder: Path, phases: Sequence[Phase], suffix: str, make_file: Callable[[Path], TableFile]) -> None:
+        if isinstance(phases, str):
+            raise ConfigError(f"phases must be a sequence of phases, was {phases!r}: write [{phases!r}]")
         for phase in phases:
             if phase not in PHASES:
                 raise ConfigError(f"phase must be one of {', '.join(PHASES)}, was {phase!r}{nearest_name(phase, PHASES)}")
         self._folder, self._phases, self._suffix, self._make_file = Path(folder), tuple(phases), suffix, make_file
         self._files: dict[str, TableFile] = {}
         self._iteration = 0
+        self._stems = {_stem(kind) for kind in self._phases if kind != "test"}  # of the files of this training
+
+    def claims(self, phases: Sequence[str]) -> list[Path]:
+        """Learn which phases the training has; returns the file of each kind of phase that is written."""
+        kinds = [kind for kind in self._phases if kind != "test"]
+        self._stems = {_stem(phase) for phase in phases if phase.split("/", 1)[0] in kinds}
+        return [self._folder / f"{_stem(kind)}.{self._suffix}" for kind in kinds]
 
     def reset(self) -> None:
         self._iteration = 0
@@ -50,9 +59,10 @@ class EpisodeFiles:
             self._file(_stem(phase)).clear()
         else:
             if self._iteration == 0:  # not before: until then another's files may still be wanted
-                for stem in self._stems_of_training():
+                for stem in sorted(self._stems):
                     self._file(stem).clear()
             self._iteration = iteration
+            self._stems.add(_stem(phase))
         if not len(table):  # a training by steps, in which no episode ended
             return
         if KEY in table.columns:
@@ -66,12 +76,13 @@ class EpisodeFiles:
             file.close()
 
     def state_dict(self) -> dict[str, Any]:
-        num_columns = {stem: self._file(stem).num_columns for stem in self._stems_of_training()} if self._iteration else {}
+        num_columns = {stem: self._file(stem).num_columns for stem in sorted(self._stems)} if self._iteration else {}
         return {"iteration": self._iteration, "num_columns": num_columns}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._iteration = state["iteration"]
-        for stem in self._stems_of_training():
+        self._stems |= state["num_columns"].keys()
+        for stem in sorted(self._stems):
             if stem in state["num_columns"]:
                 self._file(stem).cut_after(self._iteration, state["num_columns"][stem])
             else:  # its first rows came after the checkpoint
@@ -81,13 +92,6 @@ class EpisodeFiles:
         if stem not in self._files:
             self._files[stem] = self._make_file(self._folder / f"{stem}.{self._suffix}")
         return self._files[stem]
-
-    def _stems_of_training(self) -> list[str]:
-        """Return the files of training and validation that there are, whoever wrote them."""
-        kinds = [kind for kind in self._phases if kind != "test"]
-        patterns = [f"{kind}{more}_episodes.{self._suffix}*" for kind in kinds for more in ("", "_*")]
-        found = (path.name for pattern in patterns for path in self._folder.glob(pattern))
-        return sorted({name[: name.index(f"_episodes.{self._suffix}")] + "_episodes" for name in found})
 
 
 def _stem(phase: str) -> str:

@@ -18,8 +18,8 @@ class Interruption:
     """A request to stop, from SIGTERM (while entered, in the main thread) or from ``request`` (any thread).
 
     Inside ``abandonable`` SIGTERM raises at once; everywhere else, and for requests from other threads, it takes effect at the
-    next edge of an abandonable section. The handler that was there before stands again afterwards; a SIGTERM that came when
-    nothing was left to abandon is handed to it.
+    next edge of an abandonable section; a request before anything runs ends what runs next. The handler that was there before
+    stands again afterwards; a SIGTERM that came when nothing was left to abandon is handed to it.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,6 @@ class Interruption:
         self.is_requested = True
 
     def __enter__(self) -> Interruption:
-        self.is_requested = self._is_signal_open = False
         # Python allows handlers in the main thread only; an orchestrator may well call us from another.
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._on_signal)
@@ -44,8 +43,10 @@ class Interruption:
         if self._is_installed:
             signal.signal(signal.SIGTERM, signal.SIG_DFL if self._previous is None else self._previous)
             self._is_installed = False
-            if self._is_signal_open:
-                signal.raise_signal(signal.SIGTERM)
+        is_signal_open = self._is_signal_open
+        self.is_requested = self._is_signal_open = False  # used up: the next training may run
+        if is_signal_open:
+            signal.raise_signal(signal.SIGTERM)
 
     @contextmanager
     def abandonable(self) -> Iterator[None]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
 from rlcore.environment.episode_table import EpisodeTable
 from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.whole_numbers import require_whole_number
 from rlcore.training.csv_table import CsvTable
 from rlcore.training.episode_files import PHASES, EpisodeFiles, Phase
 from rlcore.training.log_levels import LogLevel, columns_from, metrics_from
@@ -45,6 +47,14 @@ class Logger:
     def log_episodes(self, phase: str, iteration: int, table: EpisodeTable) -> None:
         """Take the episodes of a phase: "train", "validation" (a further set: "validation/<name>") or "test"."""
 
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        """Return the files (one of many will do) that nobody else may write to while this takes part in a training.
+
+        Args:
+            phases: of the training: "train", "validation" (or "validation/<name>" for each of several sets).
+        """
+        return ()
+
     def reset(self) -> None:
         """Forget everything: called when a training begins anew, and never when it is continued."""
 
@@ -72,9 +82,10 @@ def send_episodes(loggers: Sequence[Logger], phase: str, iteration: int, table: 
 
 
 def close_all(loggers: Sequence[Logger]) -> None:
-    """Tell every logger that a training or a test has ended."""
-    for sink in loggers:
-        sink.close()
+    """Tell every logger that a training or a test has ended; one that raises keeps no other from closing."""
+    with ExitStack() as stack:
+        for sink in reversed(loggers):
+            stack.callback(sink.close)
 
 
 class ConsoleLogger(Logger):
@@ -102,9 +113,10 @@ class ConsoleLogger(Logger):
         name: str = "",
     ) -> None:
         super().__init__(name, level)
-        if every_n_iters < 1:
-            raise ConfigError(f"every_n_iters of the console logger must be 1 or more, was {every_n_iters}")
-        self._shown, self._every_n_iters, self._stream = shown, every_n_iters, stream
+        if isinstance(shown, str):
+            raise ConfigError(f"shown of the console logger must be a sequence of names, was {shown!r}: write [{shown!r}]")
+        self._every_n_iters = require_whole_number("every_n_iters of the console logger", every_n_iters)
+        self._shown, self._stream = None if shown is None else tuple(shown), stream
         self.reset()
 
     def reset(self) -> None:
@@ -155,6 +167,9 @@ class CsvLogger(Logger):
 
     def log_episodes(self, phase: str, iteration: int, table: EpisodeTable) -> None:
         self._files.append(phase, iteration, table)
+
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        return self._files.claims(phases)
 
     def reset(self) -> None:
         self._files.reset()

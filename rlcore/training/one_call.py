@@ -10,17 +10,21 @@ from typing import Any, Literal
 from rlcore.agents.agent import Agent
 from rlcore.agents.build_agent import build_agent
 from rlcore.agents.saved_policy import LoadedPolicy
+from rlcore.agents.space_agreement import require_same_space, require_spaces_of_agent
 from rlcore.agents.specs import AgentSpec
 from rlcore.contracts.policy import Policy
 from rlcore.contracts.seeds import SeedSet, SequenceSeedSet
 from rlcore.environment.episode_table import EpisodeTable
 from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
+from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.random_streams import RandomStreams
 from rlcore.training.callbacks import Callback
+from rlcore.training.checkpoint import read_checkpoint
 from rlcore.training.loggers import Logger, close_all, send_episodes, send_metrics
 from rlcore.training.metrics import episode_metrics
 from rlcore.training.results import FitResult
+from rlcore.training.resume import refuse_other_config
 from rlcore.training.trainer import Trainer
 from rlcore.training.vessel import TrainingVessel
 from rlcore.training.worker_backend import FiniteEnvType, backend_like_here
@@ -35,6 +39,16 @@ class Trained:
     agent: Agent  # as the training left it: that of the last iteration, or the best where EarlyStopping puts it back
     fit: FitResult  # how the training ended
     vessel: TrainingVessel  # what was trained, for ``Trainer.fit`` and ``Trainer.test``
+
+    def load(self, checkpoint: Path) -> None:
+        """Put the agent of a checkpoint of this training (``CheckpointWriter.best_path``, say) in the place of the last.
+
+        Raises:
+            CheckpointError: for a checkpoint that is damaged, or of another training (the differing keys are named).
+        """
+        content = read_checkpoint(checkpoint)
+        refuse_other_config(content["config"], self.vessel.config(), checkpoint)
+        self.agent.load_state_dict(content["vessel"]["agent"])
 
 
 def train(
@@ -61,6 +75,9 @@ def train(
 ) -> Trained:
     """Train an agent on a task. This builds a ``TrainingVessel`` and a ``Trainer``, as whoever wants more say does by hand.
 
+    SIGTERM ends it cleanly: the iteration in progress is abandoned, the last checkpoint stands, and ``fit.status`` is
+    "terminated" (look at it before the agent is used). Ctrl-C raises KeyboardInterrupt, as everywhere.
+
     Args:
         parts: the task; ``looped_parts`` makes it of one-episode parts.
         agent: a spec, from which a fresh agent is built, or an agent to go on with.
@@ -78,7 +95,9 @@ def train(
         ConfigError: for settings that cannot be.
         CheckpointError: for a checkpoint that is damaged, or of another training.
     """
-    if isinstance(agent, AgentSpec):
+    if validation_states is not None and val_every_n_iters is None:
+        raise ConfigError("val_every_n_iters must be given with validation_states, was None: nothing would ever be validated")
+    if not isinstance(agent, Agent):
         agent = _built(agent, parts, root_seed, device)
     vessel = TrainingVessel(
         parts,
@@ -112,7 +131,7 @@ def backtest(
     *,
     root_seed: int,
     num_lanes: int,
-    loggers: Sequence[Logger] = (),
+    loggers: Iterable[Logger] = (),
     allow_failed: Literal["refuse", "keep"] = "refuse",
     finite_env_type: FiniteEnvType = "inline",
     concurrency: int = 1,
@@ -131,7 +150,9 @@ def backtest(
 
     Raises:
         EvaluationError: an episode raised, and failed rows are refused.
+        ConfigError: for an agent or a saved policy of other spaces than the task's.
     """
+    loggers = tuple(loggers)
     streams, seeds = RandomStreams(root_seed), as_seed_set(initial_states)
     with backend_like_here(finite_env_type, concurrency) as backend:
         table = evaluate(
@@ -164,7 +185,9 @@ def _built(spec: AgentSpec, parts: EnvironmentParts, root_seed: int, device: str
 
 def _acting(policy: Policy | Agent | LoadedPolicy, parts: EnvironmentParts) -> Policy:
     if isinstance(policy, Agent):
+        require_spaces_of_agent(policy, parts)
         return policy.evaluation_policy()
     if isinstance(policy, LoadedPolicy):
+        require_same_space("action", policy.action_space, parts.action_interpreter.action_space)
         return policy.evaluation_policy(parts.state_interpreter)
     return policy

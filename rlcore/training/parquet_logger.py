@@ -35,6 +35,9 @@ class ParquetLogger(Logger):
     def log_episodes(self, phase: str, iteration: int, table: EpisodeTable) -> None:
         self._files.append(phase, iteration, table)
 
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        return self._files.claims(phases)
+
     def reset(self) -> None:
         self._files.reset()
 

@@ -6,7 +6,7 @@ import io
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcore.foundation.atomic_files import remove_half_written, write_atomically
 from rlcore.training.table_file import KEY, Row, TableFile
@@ -29,7 +29,8 @@ class ParquetTable(TableFile):
     def append(self, iteration: int, rows: Sequence[Row]) -> None:
         import pyarrow as pa
 
-        part = pa.Table.from_pylist([{KEY: iteration, **row} for row in _with_all_names(rows)])
+        named = _with_all_names([{KEY: iteration, **row} for row in rows])
+        part = pa.table({name: _column([row[name] for row in named]) for name in named[0]})
         known = self._known_columns()
         self._columns = known + [name for name in part.column_names if name not in known]
         self._write(self._part_path(iteration), part)
@@ -65,14 +66,13 @@ class ParquetTable(TableFile):
 
     def _table(self) -> pa.Table | None:
         """Return all rows, from the file and from the parts that are not in it yet."""
-        import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         tables = [pq.read_table(self.path)] if self.path.exists() else []
         last = pc.max(tables[0][KEY]).as_py() if tables else -1  # a backtest stands at iteration 0
         tables += [pq.read_table(path) for number, path in self._parts() if number > last]
-        return pa.concat_tables(tables, promote_options="permissive").combine_chunks() if tables else None
+        return _joined(tables) if tables else None
 
     def _known_columns(self) -> list[str]:
         if self._columns is None:
@@ -99,6 +99,37 @@ def _with_all_names(rows: Sequence[Row]) -> list[Row]:
     """Return rows that all have the names of all, in the order of their appearance."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
+
+
+def _column(cells: Sequence[Any]) -> pa.Array:
+    """Return a typed column; of text where no type fits all cells."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the tables one below the other; a column whose types do not go together (numbers, then text) becomes text."""
+    import pyarrow as pa
+
+    options = {"promote_options": "permissive"}
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        kinds = {table.schema.field(name).type for table in tables if name in table.column_names}
+        try:
+            pa.unify_schemas([pa.schema([(name, kind)]) for kind in kinds], **options)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            tables = [_as_text(table, name) if name in table.column_names else table for table in tables]
+    return pa.concat_tables(tables, **options).combine_chunks()
+
+
+def _as_text(table: pa.Table, name: str) -> pa.Table:
+    import pyarrow as pa
+
+    cells = [None if cell is None else str(cell) for cell in table[name].to_pylist()]
+    return table.set_column(table.column_names.index(name), name, pa.array(cells, pa.string()))
 
 
 def _rows_until(table: pa.Table, iteration: int) -> pa.Table:

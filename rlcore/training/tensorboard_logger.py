@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ class TensorBoardLogger(Logger):
         super().__init__(name, level)
         self._folder = Path(folder)
         self.reset()
+
+    def claims(self, phases: Sequence[str]) -> Sequence[Path]:
+        return (self._folder / "events.out.tfevents",)
 
     def reset(self) -> None:
         self._iteration = 0

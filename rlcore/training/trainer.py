@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rlcore.contracts.seeds import SeedSet
 from rlcore.environment.backends import EpisodeBackend
 from rlcore.environment.episode_table import EpisodeTable
 from rlcore.environment.worker_recovery import OnWorkerDeath
 from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.whole_numbers import require_whole_number, require_whole_number_or_none
 from rlcore.training.callbacks import Callback
 from rlcore.training.checkpoint import FORMAT_VERSION, read_checkpoint
+from rlcore.training.claims import claimed
 from rlcore.training.interruption import Interruption, IterationAbandoned
 from rlcore.training.loggers import Logger, close_all, send_episodes, send_metrics
 from rlcore.training.metrics import episode_metrics, train_metrics
@@ -26,9 +29,11 @@ from rlcore.training.vessel import TrainingVessel
 from rlcore.training.worker_backend import FiniteEnvType, backend_like_here
 
 Hook = Literal[
-    "on_fit_start", "on_fit_end", "on_iteration_start", "on_iteration_end", "on_train_start", "on_train_end",
+    "on_fit_start", "on_stop", "on_fit_end", "on_iteration_start", "on_iteration_end", "on_train_start", "on_train_end",
     "on_validate_start", "on_validate_end", "on_test_start", "on_test_end",
 ]  # fmt: skip
+
+Part = TypeVar("Part", Callback, Logger)
 
 
 class Trainer:
@@ -69,24 +74,26 @@ class Trainer:
         chunk_deadline_seconds: float = 600.0,
         wall_clock_budget_seconds: float | None = None,
     ) -> None:
-        limits = {"max_iters": max_iters, "val_every_n_iters": val_every_n_iters, "concurrency": concurrency}
-        for what, value in (limits | {"fast_dev_run": fast_dev_run}).items():
-            if value is not None and value < 1:
-                raise ConfigError(f"{what} of the trainer must be 1 or more, was {value}")
-        self.max_iters, self.val_every_n_iters = max_iters, val_every_n_iters
-        self.fast_dev_run = fast_dev_run
+        self.max_iters = require_whole_number_or_none("max_iters of the trainer", max_iters)
+        self.val_every_n_iters = require_whole_number_or_none("val_every_n_iters of the trainer", val_every_n_iters)
+        self.fast_dev_run = require_whole_number_or_none("fast_dev_run of the trainer", fast_dev_run)
         self._build_backend = partial(
             backend_like_here,
             finite_env_type,
-            concurrency,
+            require_whole_number("concurrency of the trainer", concurrency),
             worker_setup,
             on_worker_death=on_worker_death,
             chunk_deadline_seconds=chunk_deadline_seconds,
         )
         self._build_backend()  # refuses here, rather than after an hour of loading, what cannot be
+        if wall_clock_budget_seconds is not None and not 0 < wall_clock_budget_seconds < math.inf:
+            raise ConfigError(
+                f"wall_clock_budget_seconds of the trainer must be positive and finite, was {wall_clock_budget_seconds}: "
+                "None sets no limit"
+            )
         self.wall_clock_budget_seconds = wall_clock_budget_seconds
-        self.callbacks: Sequence[Callback] = tuple(sorted(callbacks, key=lambda callback: callback.order))
-        self.loggers: Sequence[Logger] = tuple(loggers)
+        self.callbacks: Sequence[Callback] = sorted(_of_kind(callbacks, Callback), key=lambda callback: callback.order)
+        self.loggers: Sequence[Logger] = _of_kind(loggers, Logger)
         refuse_equal_names([callback.name for callback in self.callbacks], "callbacks")
         refuse_equal_names([sink.name for sink in self.loggers], "loggers")
         if max_iters is None and wall_clock_budget_seconds is None and not self.callbacks:
@@ -106,31 +113,44 @@ class Trainer:
         if self.val_every_n_iters is not None:
             _require_seeds(vessel.validation_sets)
         self._config = vessel.config()
-        if ckpt_path is None:
-            self._begin_anew()
-        else:
-            self._continue_from(Path(ckpt_path), vessel)
-        with self._interruption, self._build_backend() as backend:
-            self._call("on_fit_start", vessel)
-            self._stop_at_limits()
-            finished = self._progress
-            try:
-                while self.status == "running":
-                    self._call("on_iteration_start", vessel)
-                    self._train(vessel, backend)
-                    if self.val_every_n_iters is not None and self.iteration % self.val_every_n_iters == 0:
-                        self._validate(vessel, backend)
-                    self._stop_at_limits()
-                    send_metrics(self.loggers, self.iteration, self.metrics)
-                    self._call("on_iteration_end", vessel)
-                    finished = self._progress
-            except IterationAbandoned:
-                self._progress = finished
-                reason = f"asked to stop: iteration {self.iteration + 1} was abandoned, the last checkpoint stands"
-                self.status, self.stop_reason = "terminated", reason
-            close_all(self.loggers)
-            self._call("on_fit_end", vessel)
+        resume_from = None if ckpt_path is None else Path(ckpt_path)
+        with claimed((*self.callbacks, *self.loggers), self._phases(vessel)):
+            for callback in self.callbacks:
+                callback.check_start(resume_from)
+            if resume_from is None:
+                self._begin_anew()
+            else:
+                self._continue_from(resume_from, vessel)
+            with self._interruption, self._build_backend() as backend:
+                self._call("on_fit_start", vessel)
+                self._iterate(vessel, backend)
+                try:
+                    close_all(self.loggers)
+                finally:  # what a callback gives back at the end (the best weights) is not lost for a file
+                    self._call("on_fit_end", vessel)
         return self._result()
+
+    def _iterate(self, vessel: TrainingVessel, backend: EpisodeBackend) -> None:
+        self._stop_at_limits()
+        finished = self._progress
+        try:
+            while self.status == "running":
+                self._call("on_iteration_start", vessel)
+                self._train(vessel, backend)
+                if self.val_every_n_iters is not None and self.iteration % self.val_every_n_iters == 0:
+                    self._validate(vessel, backend)
+                self._stop_at_limits()
+                send_metrics(self.loggers, self.iteration, self.metrics)
+                self._call("on_iteration_end", vessel)
+                finished = self._progress
+            self._call("on_stop", vessel)
+        except IterationAbandoned:
+            self._progress = finished
+            reason = f"asked to stop: iteration {self.iteration + 1} was abandoned, the last checkpoint stands"
+            self.status, self.stop_reason = "terminated", reason
+
+    def _phases(self, vessel: TrainingVessel) -> list[str]:
+        return ["train", *(vessel.validation_sets if self.val_every_n_iters is not None else ())]
 
     def test(self, vessel: TrainingVessel, ckpt_path: Path | None = None) -> TestResult:
         """Run every test seed once with the deterministic policy.
@@ -203,7 +223,10 @@ class Trainer:
             self.status, self.stop_reason = status, reason
 
     def interrupt(self) -> None:
-        """Ask for what SIGTERM does, from any thread: abandon the iteration in progress at the next edge of its phases."""
+        """Ask for what SIGTERM does, from any thread: abandon the iteration in progress at the next edge of its phases.
+
+        Asked for before ``fit`` (which may still be loading), it ends that one in its first iteration, and no other.
+        """
         self._interruption.request()
 
     def checkpoint(self, vessel: TrainingVessel) -> dict[str, Any]:
@@ -272,6 +295,17 @@ class Trainer:
 
     def _result(self) -> FitResult:
         return FitResult(self.status, self.stop_reason, **asdict(self._progress), seconds=dict(self.seconds))
+
+
+def _of_kind(parts: Iterable[Part], kind: type[Part]) -> list[Part]:
+    parts = list(parts)
+    for part in parts:
+        if not isinstance(part, kind) or not hasattr(part, "name"):
+            raise ConfigError(
+                f"every {kind.__name__.lower()} must be an object made of a class derived from {kind.__name__}, with "
+                f"super().__init__() called, was {part!r}"
+            )
+    return parts
 
 
 def _require_seeds(validation_sets: Mapping[str, SeedSet[Any]]) -> None:

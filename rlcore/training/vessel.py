@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.agents.agent import Agent
+from rlcore.agents.space_agreement import require_spaces_of_agent
 from rlcore.contracts.seeds import SeedSet
 from rlcore.environment.backends import EpisodeBackend
 from rlcore.environment.episode_table import EpisodeTable
@@ -18,10 +19,11 @@ from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Passage
 from rlcore.foundation.errors import ConfigError
-from rlcore.foundation.fingerprints import fingerprint_of
+from rlcore.foundation.fingerprints import canonical_json, fingerprint_of
 from rlcore.foundation.random_streams import RandomStreams
+from rlcore.foundation.whole_numbers import require_whole_number
 from rlcore.training.collection import Collected, Collection, EpisodeCollection, StepCollection
-from rlcore.training.resume import code_fingerprint
+from rlcore.training.resume import code_fingerprint, flattened
 
 _SET_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -58,16 +60,17 @@ class TrainingVessel:
         root_seed: int,
         config: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        if num_lanes < 1:
-            raise ConfigError(f"num_lanes must be 1 or more, was {num_lanes}")
+        num_lanes = require_whole_number("num_lanes", num_lanes)
         if len(train_seeds) == 0:
             raise ConfigError("train_seeds must hold at least one seed, held none")
+        require_spaces_of_agent(agent, parts)
         self.parts, self.agent = parts, agent
         self.train_seeds, self.validation_seeds, self.test_seeds = train_seeds, validation_seeds, test_seeds
         self.num_lanes = num_lanes
-        self.streams = RandomStreams(root_seed)
+        self.streams = RandomStreams(require_whole_number("root_seed", root_seed, first=0))
         self._collection = _collection(episodes_per_iteration, steps_per_iteration, num_lanes, num_groups)
         self._own_config = {"data": {}, "training": {}, **(config or {})}
+        _refuse_other_than_plain(self._own_config)
         _check_set_names(validation_seeds)
 
     @property
@@ -121,9 +124,7 @@ class TrainingVessel:
                 **self._collection.config(),
                 "num_lanes": self.num_lanes,
                 "root_seed": self.streams.root,
-                "reward_weights": self.parts.reward.weights,
-                "observation_space": repr(self.parts.state_interpreter.observation_space),
-                "action_space": repr(self.parts.action_interpreter.action_space),
+                **self.parts.describe(),
             },
             "code": code_fingerprint(),
         }
@@ -149,9 +150,19 @@ def _collection(episodes: int | None, steps: int | None, num_lanes: int, num_gro
     return EpisodeCollection(episodes)
 
 
+def _refuse_other_than_plain(config: Mapping[str, Mapping[str, Any]]) -> None:
+    for key, value in flattened(config).items():
+        try:
+            canonical_json(value)
+        except (TypeError, ValueError) as error:  # the second: not a number, which is not even equal to itself
+            raise ConfigError(
+                f"config of the vessel must be plain data and finite numbers, {key} was {value!r}: checkpoints are compared by it"
+            ) from error
+
+
 def _check_set_names(validation_seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]] | None) -> None:
     for name in validation_seeds if isinstance(validation_seeds, Mapping) else ():
-        if not _SET_NAME.fullmatch(name):
+        if not isinstance(name, str) or not _SET_NAME.fullmatch(name):
             raise ConfigError(
                 f"names of validation sets must be letters, digits, '_', '-' and '.', was {name!r}: "
                 "they become a part of metrics' and files' names"

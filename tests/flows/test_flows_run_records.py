@@ -9,6 +9,7 @@ import sys
 import time
 from datetime import date
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -87,15 +88,18 @@ def test_what_no_kept_run_stands_on_may_go(home: Home) -> None:
     assert find_garbage(home, keep_runs=1).paths == ()
 
 
-def test_what_a_killed_run_needs_to_go_on_stays(home: Home) -> None:
+@pytest.mark.parametrize("status", ["killed", "interrupted"])
+def test_what_a_killed_run_needs_to_go_on_stays(home: Home, status: Literal["killed", "interrupted"]) -> None:
     training = home.trainings / "begun"
     (training / "checkpoints").mkdir(parents=True)
     for iteration in (1, 2):
         (training / "checkpoints" / f"iteration_{iteration:06d}.ckpt").write_bytes(b"12345")
     with own_run(home, "trial", "a", None) as run:
         run.update(uses=(training,))
-        run.end("killed")
+        run.end(status)
     assert find_garbage(home, keep_runs=0).paths == ()
+    with own_run(home, "trial", "a", None) as again:
+        assert again.is_resumed
 
 
 def test_a_folder_that_another_process_holds_is_left(home: Home) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,20 +18,26 @@ import pytest
 import yaml
 from mlflow.entities import Run
 
+from flows.cache_keys import CacheKeys
 from flows.cli.experiments import load
+from flows.cli.run_figures import lines_of
 from flows.home import Home
 from flows.run_experiment import run_experiment
 from flows.run_lifecycle import RunResult
 from flows.run_records import read_records
 from flows.servers import Servers, free_port, serving
 from flows.stages import Stage
+from flows.task_stages import describe_task
 from flows.tracking.stores import experiment_id, open_client
+from flows.workspace import write_workspace
 from rlcore.agents.saved_policy import load_policy
+from rlcore.config.task_experiment import TaskExperiment
 from rlcore.foundation.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["seeds=[0,1]", "training.iterations=20"]
 # Walking straight home from n steps away: 1 on arrival, 0.05 for each of n steps.
+PHASES = ("train", "best_validation/near", "best_validation/far")
 BEST_ON_TEST = 1 - 0.05 * np.mean([6, 4, 4, 8])
 
 
@@ -77,6 +84,11 @@ def _parent_and_children(home: Home, run: str) -> tuple[Run, list[Run]]:
     return parent, [one for one in runs if one.data.tags["role"] == "child"]
 
 
+def _family(home: Home, run: str) -> list[Run]:
+    parent, children = _parent_and_children(home, run)
+    return [parent, *children]
+
+
 def test_what_init_writes_finds_the_best_policy(first: dict[str, Any]) -> None:
     assert first["form"] == "task"
     assert first["figures"]["test/return/mean/seeds_mean"] == pytest.approx(BEST_ON_TEST)
@@ -106,7 +118,10 @@ def test_a_run_leaves_one_clean_family_of_tracking_runs(home: Home, first: dict[
     for run in (parent, *children):
         assert {tag for tag in run.data.tags if not tag.startswith("mlflow.")} <= set(tags)
         assert [metric for metric in run.data.metrics if not metric.startswith(tuple(schema[run.data.tags["role"]]))] == []
+    assert parent.data.params["agent.learning_rate"] == "0.003"
+    assert "runtime.device" not in parent.data.params
     for child in children:
+        assert child.data.params == {**parent.data.params, "seed": child.data.tags["seed"]}
         assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
         assert child.data.metrics["test/return/mean"] == pytest.approx(BEST_ON_TEST)
         steps = [row.step for row in client.get_metric_history(child.info.run_id, "train/reward/arrival/mean")]
@@ -123,6 +138,8 @@ def test_a_second_run_reuses_what_has_not_changed(folder: Path, home: Home, firs
     again = _run(folder, home, *SMALL)
     assert trainings | tests <= set(again.reused)
     assert again.figures == first["figures"]
+    params = [child.data.params for child in _parent_and_children(home, again.run)[1]]
+    assert [one["agent.learning_rate"] for one in params] == ["0.003", "0.003"]
     other_seeds = _run(folder, home, *SMALL, "task.seeds.test.initial_states=[1, -2]")
     assert trainings <= set(other_seeds.reused)
     assert not tests & set(other_seeds.reused)
@@ -132,10 +149,37 @@ def test_a_second_run_reuses_what_has_not_changed(folder: Path, home: Home, firs
 def test_a_quick_trial_ends_before_the_test_seeds_are_touched(folder: Path, home: Home, first: dict[str, Any]) -> None:
     several = "{near: {kind: integers, first: 1, count: 3}, far: {kind: integers, first: 8, count: 3}}"
     quick = ["training.fast_dev_run=2", "training.iterations=1", "training.validate_every=1", "seeds=[0]"]
-    figures = _run(folder, home, *quick, f"task.seeds.validation={several}", until="validation").figures
+    result = _run(folder, home, *quick, f"task.seeds.validation={several}", until="validation")
+    figures = result.figures
     assert not [name for name in figures if name.startswith("test/")]
-    for phase in ("train", "best_validation/near", "best_validation/far"):
+    for phase in PHASES:
         assert figures[f"{phase}/num_episodes/seeds_mean"] == 2
+    table = [re.split("  +", line) for line in lines_of(result)]
+    assert table[0] == ["mean of seeds ± deviation", "training, latest", "validation near", "validation far"]
+    assert table[1] == ["return", *(f"{figures[f'{phase}/return/mean/seeds_mean']:.4g}" for phase in PHASES)]
+    near = figures["best_validation/near/return/mean/seeds_mean"]  # the first of them chooses
+    assert result.message == (
+        f"The mean return of an episode on the validation near seeds is {near:.4g}. "
+        "This was a trial of 2 seeds of each set, no result."
+    )
+    assert {record.run: record.trial for record in read_records(home)} == {result.run: 2} | {
+        record.run: None for record in read_records(home) if record.run != result.run
+    }
+    assert {run.data.tags["trial"] for run in _family(home, result.run)} == {"2"}
+    assert {run.data.tags["trial"] for run in _family(home, first["run"])} == {"none"}
+
+
+def test_the_order_of_validation_sets_outlives_the_runs_own_file(folder: Path, home: Home, first: dict[str, Any]) -> None:
+    near, far = "near: {kind: integers, first: 1, count: 3}", "far: {kind: integers, first: 8, count: 3}"
+    keys = []
+    for sets in (f"{{{near}, {far}}}", f"{{{far}, {near}}}"):
+        experiment = load(str(folder / "experiment.yaml"), [f"task.seeds.validation={sets}"])
+        kept = write_workspace(home, "order", experiment, None).load_experiment()
+        assert kept.validation_phases == experiment.validation_phases
+        assert isinstance(kept, TaskExperiment)
+        keys.append(CacheKeys(home, kept, None).training(0, describe_task(kept)))
+    assert kept.validation_phases == ("validation/far", "validation/near")
+    assert keys[0] != keys[1]  # another set chooses
 
 
 def test_a_training_that_ends_before_it_was_judged_says_what_to_change(folder: Path, home: Home, first: dict[str, Any]) -> None:
@@ -147,17 +191,16 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from flows.cli.experiments import load
-from flows.cli.experiments import load
 from flows.home import Home
 from flows.run_experiment import run_experiment
-from flows.run_lifecycle import RunResult
-from flows.run_experiment import run_experiment
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background inherits that it is ignored
 
 def progress(stage, done, total, text=""):
     if stage.startswith("fit-agent seed-1") and 0 < done < total:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), getattr(signal, sys.argv[2]))
 
-run_experiment(load("experiment.yaml", sys.argv[2:]), Home.open(Path(sys.argv[1])), None, progress)
+run_experiment(load("experiment.yaml", sys.argv[3:]), Home.open(Path(sys.argv[1])), None, progress)
 """
 
 
@@ -167,15 +210,19 @@ def test_a_killed_run_goes_on_to_the_same_bits_and_one_clean_tracking_run(
     # Lanes in mid-episode are in the checkpoint: they are replayed, one-episode simulators and all.
     by_steps = ["episodes_per_iteration=null", "steps_per_iteration=128", "lanes=8", "groups=2", "iterations=6"]
     changes = [*(f"training.{change}" for change in by_steps), "seeds=[0,1]"]
-    command = [sys.executable, "-c", KILLED, str(home.root), *changes]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, timeout=300, check=False, cwd=folder, env=environment)
-    assert ended.returncode == -signal.SIGKILL
-    (killed,) = (record for record in read_records(home) if record.status == "killed")
+    for by, status in (("SIGKILL", "killed"), ("SIGINT", "interrupted")):  # the second goes on for the first
+        command = [sys.executable, "-c", KILLED, str(home.root), by, *changes]
+        ended = subprocess.run(command, timeout=300, check=False, cwd=folder, env=environment)
+        assert ended.returncode == -getattr(signal, by)
+        (killed,) = (record for record in read_records(home) if record.can_go_on)
+        assert killed.status == status
+    assert killed.num_starts == 2
     result = _run(folder, home, *changes)
     assert (result.run, result.is_resumed) == (killed.run, True)
     parent, children = _parent_and_children(home, result.run)
     assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
+    assert {child.data.params["training.steps_per_iteration"] for child in children} == {"128"}
     for child in children:
         steps = [row.step for row in open_client(home.root).get_metric_history(child.info.run_id, "train/total_steps")]
         assert sorted(steps) == list(range(1, 7))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from flows.tracking import run_recorder
+from flows.tracking.params import params_of
 from flows.tracking.run_recorder import Tracking, replay_waiting, spool_folder
 from flows.tracking.stores import artifact_root, experiment_id, open_client
+from rlcore.config.loading import load_experiment
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +43,30 @@ def test_a_metric_stands_once_at_each_step_even_when_a_resumed_process_says_it_a
     assert _history(tmp_path, str(second.run_id), "train/loss") == [(step, float(step)) for step in range(5)]
     run = open_client(tmp_path).get_run(str(second.run_id))
     assert (run.info.status, run.data.tags["seed"]) == ("FINISHED", "0")
+
+
+def test_params_stand_once_and_a_run_that_goes_on_keeps_them(tmp_path: Path) -> None:
+    many = {f"agent.layer_{number}": str(number) for number in range(230)}  # MLflow takes 100 at once
+    for said in (many, {**many, "agent.layer_0": "other", "agent.late": "1"}):  # MLflow itself refuses to change one
+        recorder = Tracking(tmp_path, "experiment", "one").recorder("one")
+        recorder.start("one", {})
+        recorder.params(said)
+        recorder.end("FINISHED")
+        assert not list(spool_folder(tmp_path).glob("*.jsonl"))
+    assert open_client(tmp_path).get_run(str(recorder.run_id)).data.params == {**many, "agent.late": "1"}
+
+
+def test_params_are_what_mlflow_takes(tmp_path: Path) -> None:
+    (tmp_path / TASK_PLUGIN).write_bytes((resources.files("flows.cli") / "starting_task.py").read_bytes())
+    (tmp_path / "experiment.yaml").write_text(TASK_EXPERIMENT_TEXT)
+    states = list(range(1000))
+    params = params_of(load_experiment(tmp_path / "experiment.yaml", [f"task.seeds.train.initial_states={states}"]))
+    assert params["training.lanes"] == "64"
+    assert params["training.steps_per_iteration"] == "null"
+    assert params["agent.kind"] == "ppo"
+    cut = params["task.seeds.train.initial_states"]
+    assert (len(cut), cut[:-1]) == (500, str(states)[:499])
+    assert not [name for name in params if name.startswith(("seeds", "runtime", "evaluation", "training.iterations"))]
 
 
 def test_what_is_not_finite_is_counted_and_never_logged(tmp_path: Path) -> None:

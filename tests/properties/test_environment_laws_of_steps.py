@@ -66,19 +66,11 @@ class TiredBargain(Bargain):
         return super().reward(outcome, status) / self.asked
 
 
-class SingleBargain(Bargain):
-    """Planted: float32 loses bits."""
-
-    def reward(self, outcome, status):
-        return super().reward(outcome, status).astype(np.float32)
-
-
 @pytest.mark.parametrize(
     ("reward", "what"),
     [
         (BonusReward({"bargain": (Bargain(), 1.0), "haste": (Haste(), -1.0)}), "reward of a step must be Σ weight × component"),
         (WeightedReward({"bargain": (TiredBargain(), 1.0)}), "must depend on outcome and status alone"),
-        (WeightedReward({"bargain": (SingleBargain(), 1.0)}), "must be float64"),
     ],
 )
 def test_planted_reward_that_does_not_add_up_is_found(reward, what):
@@ -154,7 +146,7 @@ class EmptyMask(SpendAction):
         ({"state_interpreter": ForgetfulObservation()}, "interpret must give the observation that the policy reads"),
         ({"state_interpreter": OpenObservation()}, r"observation\['left'\] must lie in \[0.0, 1.0\], was nan"),
         ({"action_interpreter": PickyAction()}, "every action of the space must be accepted, .* ValueError: no such fraction"),
-        ({"action_interpreter": EmptyMask()}, "a mask must allow an action"),
+        ({"action_interpreter": EmptyMask()}, ".*must leave at least one action possible"),
     ],
 )
 def test_planted_untruth_about_a_space_is_found(changed, what):
@@ -237,7 +229,7 @@ class LosingSpend(Spend):
         (MutatingSpend(), r"the state before a step must stay as it is, changed: state\."),
         (BufferedMetrics(), r"a finished lane must stay as it is, changed: metrics\['paid'\]"),
         (EndlessSpend(), "every episode must end within max_steps = 6"),
-        (IntegerFlags(), "terminated must be bool"),
+        (IntegerFlags(), "terminated of the simulator must be bool"),
         (LosingSpend(), "start must give one lane for each of 10 seeds"),
     ],
 )

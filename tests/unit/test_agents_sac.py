@@ -44,7 +44,8 @@ def test_log_densities_are_those_of_a_transformed_normal() -> None:
     mean, deviation = parameters[..., 0], parameters[..., 1].exp()
     oracle = TransformedDistribution(Normal(mean, deviation), TanhTransform())
     torch.testing.assert_close(squashed, torch.tanh(mean + deviation * normal))
-    torch.testing.assert_close(log_density, oracle.log_prob(squashed).sum(-1), rtol=1e-8, atol=1e-8)
+    # The oracle takes the logarithm of 1 − tanh², which loses digits where that is small.
+    torch.testing.assert_close(log_density, oracle.log_prob(squashed).sum(-1), rtol=1e-6, atol=1e-8)
 
 
 def test_log_densities_stay_exact_where_the_squashing_rounds_to_one() -> None:

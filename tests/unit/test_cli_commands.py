@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from flows.cli.application import application
 from flows.cli.exit_codes import BAD_INPUT, DONE, exit_code_of
+from flows.home import Home
+from flows.run_records import own_run
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -151,3 +154,20 @@ def test_runs_of_a_new_home_are_none(capsys: pytest.CaptureFixture[str], tmp_pat
     code, out, _ = run(capsys, "runs", "--home", str(tmp_path / "home"), "--json")
     assert (code, json.loads(out)) == (DONE, {"runs": []})
     assert not (tmp_path / "home").exists()  # looking makes nothing
+
+
+def test_runs_tells_trials_and_interrupted_runs_from_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    home = Home.open(tmp_path / "home")
+    for identity, trial, status in (("a", None, "finished"), ("b", 2, "interrupted")):
+        with own_run(home, identity, identity, None) as record:
+            record.update(trial=trial)
+            record.end(status)  # type: ignore[arg-type]  # one of RunStatus
+    lines = run(capsys, "runs", "--home", str(home.root))[1].splitlines()
+    assert {tuple(line.split()[1:3]) for line in lines} == {("status", "kind"), ("finished", "whole"), ("interrupted", "trial")}
+
+
+def test_verbose_does_not_tell_of_every_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(capsys, "--verbose", "runs", "--home", str(tmp_path))[0] == DONE
+    for name in ("httpx", "httpcore"):
+        assert not logging.getLogger(f"{name}._client").isEnabledFor(logging.INFO)
+        assert logging.getLogger(name).isEnabledFor(logging.WARNING)

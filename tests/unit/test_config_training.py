@@ -148,7 +148,7 @@ def test_loggers_write_where_the_training_lies(file: Path, tmp_path: Path, capfd
     _, folder = fit(file, f"plugins=[{plugins}]", f"training.loggers=[{loggers}]")
     assert len(pd.read_csv(folder / "train_episodes.csv")) == 3 * 8
     assert not (folder / "validation_episodes.csv").exists()
-    assert len(pd.read_parquet(folder / "validation_episodes.parquet")) == 3 * 4
+    assert len(pd.read_parquet(folder / "validation_episodes.parquet")) == 3 * 2
     assert list((folder / "tensorboard").iterdir())
     assert (folder / "count.txt").read_text() == "3"
     said = capfd.readouterr()

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore.contracts import ActionInterpreter, LaneReward, Reward, SequenceSeedSet, Simulator, StateInterpreter, WeightedReward
+from rlcore.contracts import (
+    ActionInterpreter,
+    LaneReward,
+    LaneStatus,
+    Reward,
+    SequenceSeedSet,
+    Simulator,
+    StateInterpreter,
+    WeightedReward,
+)
 from rlcore.environment import EnvWrapper, SameAction, evaluate, looped_parts
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.random_streams import RandomStreams
@@ -144,7 +153,7 @@ def test_lane_rewards_nest_as_objects_and_as_mappings():
     as_mapping = WeightedReward({"inner": ({"x": (LaneHeight(), 2.0), "y": (LaneHeight(), -0.5)}, 3.0), "z": (LaneHeight(), 1.0)})
     assert as_object.weights == as_mapping.weights == {"inner.x": 6.0, "inner.y": -1.5, "z": 1.0}
     outcome = np.array([1.0, 2.0])
-    components = as_object.components(outcome, None)
+    components = as_object.components(outcome, LaneStatus(*np.zeros((3, 2), np.int64), np.zeros(2, bool)))
     assert list(components) == ["inner.x", "inner.y", "z"]
     np.testing.assert_array_equal(as_object.total(components), 5.5 * outcome)
     assert pickle.loads(pickle.dumps(as_object)).weights == as_object.weights  # worker processes get their own

@@ -75,7 +75,7 @@ def test_a_missing_metric_is_said_with_the_nearest_name(caplog):
 def test_early_stopping_without_validation_is_refused():
     with pytest.raises(ConfigError, match="val_every_n_iters must be set to stop early by validation/return/mean, was None"):
         Trainer(max_iters=1, callbacks=[EarlyStopping()]).fit(toy_vessel())
-    with pytest.raises(ConfigError, match="patience of early stopping must be 0 or more judgements, was -1"):
+    with pytest.raises(ConfigError, match="patience of early stopping must be 0 or more, was -1"):
         EarlyStopping(patience=-1)
 
 
@@ -225,7 +225,7 @@ def test_what_a_kill_left_undone_is_done_at_the_next_start(tmp_path):
 
 def test_senseless_settings_are_refused(tmp_path):
     for name in ("every_n_iters", "keep_last"):
-        with pytest.raises(ConfigError, match=f"{name} of the checkpoint writer must be 1 or more, or None, was 0"):
+        with pytest.raises(ConfigError, match=f"{name} of the checkpoint writer must be 1 or more, was 0"):
             CheckpointWriter(tmp_path, **{name: 0})
 
 
@@ -273,3 +273,19 @@ def test_early_stopping_state_is_what_a_checkpoint_needs():
     loaded.load_state_dict(stopping.state_dict())
     loaded.on_fit_start(SimpleNamespace(val_every_n_iters=1), None)
     assert (loaded.wait, loaded.best, loaded.best_iteration) == (1, 5, 1)
+
+
+@pytest.mark.parametrize("name", ["min_delta", "baseline"])
+def test_what_nothing_is_better_than_is_refused(name):
+    with pytest.raises(ConfigError, match=f"{name} of early stopping must be finite, was nan"):
+        EarlyStopping(**{name: math.nan})
+
+
+def test_counts_that_are_no_whole_numbers_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"patience of early stopping must be a whole number of 0 or more, was 1\.5"):
+        EarlyStopping(patience=1.5)
+    for name in ("every_n_iters", "keep_last"):
+        with pytest.raises(ConfigError, match=f"{name} of the checkpoint writer must be a whole number of 1 or more, was '3'"):
+            CheckpointWriter(tmp_path, **{name: "3"})
+    with pytest.raises(ConfigError, match="every_seconds of the checkpoint writer must be positive, or None, was nan"):
+        CheckpointWriter(tmp_path, every_seconds=math.nan)

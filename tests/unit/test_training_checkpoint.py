@@ -112,7 +112,7 @@ def test_damage_at_any_byte_is_noticed(tmp_path):
 
 def test_other_versions_and_other_files_are_refused_with_the_remedy(tmp_path):
     write_checkpoint(tmp_path / "newer.ckpt", content_with({}, format_version=FORMAT_VERSION + 1))
-    with pytest.raises(CheckpointError, match=r"format version of .*newer.ckpt must be 2, was 3: read it with the version"):
+    with pytest.raises(CheckpointError, match=r"format version of .*newer.ckpt must be 3, was 4: read it with the version"):
         read_checkpoint(tmp_path / "newer.ckpt")
     (tmp_path / "form.ckpt").write_bytes(b"FWCKPT99" + bytes(60))
     with pytest.raises(CheckpointError, match="another version wrote it"):
@@ -171,3 +171,35 @@ def test_another_config_is_refused_with_every_differing_key(tmp_path):
 
 def test_flattened_keys_are_dotted():
     assert flattened({"a": {"b": {"c": 1}, "d": {}}, "e": (1, 2)}) == {"a.b.c": 1, "a.d": {}, "e": [1, 2]}
+
+
+def file_of(path, payload):
+    import hashlib
+
+    path.write_bytes(b"FWCKPT01" + hashlib.sha256(payload).digest() + len(payload).to_bytes(8, "little") + payload)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [1, 2],
+        torch.ones(2),
+        {"format_version": FORMAT_VERSION},
+        {**content_with({}), "iteration": "3"},
+        {**content_with({}), "vessel": None},
+    ],
+)
+def test_other_content_under_a_true_checksum_is_refused(tmp_path, content):
+    import io
+
+    stream = io.BytesIO()
+    torch.save(content, stream)
+    with pytest.raises(CheckpointError, match=r"content of .*a\.ckpt must be .* no training wrote it"):
+        read_checkpoint(file_of(tmp_path / "a.ckpt", stream.getvalue()))
+
+
+@pytest.mark.parametrize("payload", [b"", b"no torch", b"PK\x03\x04 no zip either"])
+def test_bytes_that_torch_did_not_write_are_refused(tmp_path, payload):
+    with pytest.raises(CheckpointError, match=r"a\.ckpt must"):
+        read_checkpoint(file_of(tmp_path / "a.ckpt", payload))

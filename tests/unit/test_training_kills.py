@@ -60,6 +60,12 @@ IN_AN_ITERATION = lines("""
     checkpoint is written
 """)
 WHEN_TAKEN_UP = lines("""
+    append to metrics/.train.csv.lock
+    append to checkpoints/.latest.ckpt.lock
+    append to episodes/.train_episodes.csv.lock
+    append to episodes/.validation_episodes.csv.lock
+    append to episodes/.train_episodes.parquet.lock
+    append to episodes/.validation_episodes.parquet.lock
     create metrics/.train.csv.*
     half metrics/.train.csv.*
     rename to metrics/train.csv
@@ -106,12 +112,16 @@ IN_THE_FIRST_ITERATION = lines("""
     collect is done
     update begins
     update is done
+    remove episodes/train_episodes.csv
+    remove episodes/validation_far_episodes.csv
     create episodes/.train_episodes.csv.*
     half episodes/.train_episodes.csv.*
     rename to episodes/train_episodes.csv
     flush folder episodes
     append to episodes/train_episodes.csv
     half episodes/train_episodes.csv
+    remove episodes/train_episodes.parquet
+    remove episodes/validation_far_episodes.parquet
     create episodes/train_episodes.parquet.parts/.N.parquet.*
     half episodes/train_episodes.parquet.parts/.N.parquet.*
     rename to episodes/train_episodes.parquet.parts/N.parquet
@@ -156,6 +166,12 @@ AT_THE_END = lines("""
     remove episodes/validation_far_episodes.parquet.parts/N.parquet (2)
     remove episodes/validation_far_episodes.parquet.parts/N.parquet (3)
     fit is over
+    remove episodes/.validation_episodes.parquet.lock
+    remove episodes/.train_episodes.parquet.lock
+    remove episodes/.validation_episodes.csv.lock
+    remove episodes/.train_episodes.csv.lock
+    remove checkpoints/.latest.ckpt.lock
+    remove metrics/.train.csv.lock
 """)
 EDGES = ["collect begins", "collect is done", "update begins", "update is done", "evaluate begins", "iteration is over",
          "half checkpoints/.iteration_N.ckpt.*", "rename to checkpoints/iteration_N.ckpt", "checkpoint is written"]  # fmt: skip

@@ -223,3 +223,18 @@ def test_senseless_settings_are_refused(tmp_path):
     for make in (CsvLogger, ParquetLogger):
         with pytest.raises(ConfigError, match=r"phase must be one of train, validation, test, was 'validate'"):
             make(tmp_path, phases=("train", "validate"))
+
+
+def test_one_name_is_no_sequence_of_names():
+    with pytest.raises(
+        ConfigError, match=r"shown of the console logger must be a sequence of names, was 'loss': write \['loss'\]"
+    ):
+        ConsoleLogger("loss")
+    with pytest.raises(ConfigError, match=r"console logger must be a whole number of 1 or more, was 1\.5"):
+        ConsoleLogger(every_n_iters=1.5)
+
+
+@pytest.mark.parametrize("make", [CsvLogger, ParquetLogger])
+def test_one_phase_is_no_sequence_of_phases(tmp_path, make):
+    with pytest.raises(ConfigError, match="phases must be a sequence of phases, was 'train': write \\['train'\\]"):
+        make(tmp_path, "train")

@@ -245,3 +245,18 @@ def test_what_a_kill_left_half_written_goes_at_the_next_start(tmp_path, make, re
         again.clear()
         again.append(1, [{"a": 2}])
     assert not (tmp_path / ".train.table.ab_c12x9").exists() and (tmp_path / ".train.table.kept").exists()
+
+
+@pytest.mark.parametrize("closed_between", [True, False])
+def test_a_column_whose_types_do_not_go_together_becomes_text(tmp_path, closed_between):
+    logger = ParquetLogger(tmp_path)
+    logger.log_episodes("train", 1, table_of(tag=[1, 2], price=[1, 2], flag=[True, False]))
+    if closed_between:
+        logger.close()
+    logger.log_episodes("train", 2, table_of(tag=np.array(["a", "b"]), price=[1.5, np.nan], flag=[3, 4]))
+    logger.log_episodes("train", 3, table_of(tag=np.array([5, "mixed"], object), price=[2, 3], flag=[True, False]))
+    logger.close()
+    frame = pandas.read_parquet(tmp_path / "train_episodes.parquet")
+    assert frame["tag"].tolist() == ["1", "2", "a", "b", "5", "mixed"]
+    assert frame["price"].tolist()[:3] == [1.0, 2.0, 1.5] and frame["price"].dtype == float  # numbers stay numbers
+    assert frame["flag"].tolist() == ["True", "False", "3", "4", "True", "False"]

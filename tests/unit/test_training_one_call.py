@@ -25,6 +25,7 @@ from rlcore.training import (
     latest_valid_checkpoint,
     train,
 )
+from rlcore.training.checkpoint import read_checkpoint
 from tests.training_toy import HOVER_STARTS, ToyAgent, WalkSeeds, assert_same, hover_parts, walk_parts
 
 SPEC = PPOSpec(network=MLPSpec(sizes=(8,)), learning_rate=0.01, discount=0.9, batch_size=16, num_repeats=2)
@@ -179,3 +180,40 @@ def test_backtest_changes_nothing_in_the_agent():
     )
     backtest(walk_parts(), trained.agent, WalkSeeds(STARTS), root_seed=0, num_lanes=2)
     assert_same(trained.agent.state_dict(), before)
+
+
+def test_the_best_checkpoint_takes_the_place_of_the_last_agent(tmp_path):
+    writer = CheckpointWriter(tmp_path, monitor="train/return/mean", mode="min")  # so that the best is not the last
+    trained = train_walk(max_iters=4, callbacks=[writer])
+    assert writer.best_path != writer.latest_path
+    last = trained.agent.state_dict()
+    trained.load(writer.best_path)
+    assert_same(trained.agent.state_dict(), read_checkpoint(writer.best_path)["vessel"]["agent"])
+    trained.load(writer.latest_path)
+    assert_same(trained.agent.state_dict(), last)
+    other = train_walk(root_seed=4, max_iters=1)
+    with pytest.raises(CheckpointError, match=r"training\.root_seed: 3 there, 4 here"):
+        other.load(writer.best_path)
+
+
+def test_validation_states_that_nobody_would_look_at_are_refused():
+    with pytest.raises(ConfigError, match="val_every_n_iters must be given with validation_states, was None"):
+        train_walk(validation_states=[1, -1])
+
+
+def test_loggers_of_a_backtest_may_come_one_by_one():
+    told = []
+
+    class Telling(Logger):
+        def log_episodes(self, phase, iteration, table):
+            told.append("episodes")
+
+        def log_metrics(self, iteration, metrics):
+            told.append("metrics")
+
+        def close(self):
+            told.append("close")
+
+    policy = SameAction(walk_parts().action_interpreter.action_space, 0)
+    backtest(walk_parts(), policy, WalkSeeds(STARTS), root_seed=0, num_lanes=2, loggers=(one for one in [Telling()]))
+    assert told == ["episodes", "metrics", "close"]

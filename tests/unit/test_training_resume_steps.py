@@ -1,6 +1,7 @@
 """The resume law where training is counted in steps: lanes in mid-episode, every kind of agent, any number of workers."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -8,15 +9,24 @@ import pytest
 from rlcore.agents import builtin_agents
 from rlcore.agents.build_agent import build_agent
 from rlcore.contracts.policy import Decision
+from rlcore.contracts.seeds import SequenceSeedSet
+from rlcore.environment.looped import looped_parts
 from rlcore.foundation.errors import CheckpointError
 from rlcore.foundation.registry import Registry
 from rlcore.training.checkpoint import read_checkpoint
 from rlcore.training.checkpoint_writer import CheckpointWriter
 from rlcore.training.trainer import Trainer
+from rlcore.training.vessel import TrainingVessel
 from tests.training_agents import CHOOSING, PUSHING, agent_for
 from tests.training_toy import (
+    HOVER_STARTS,
+    HOVER_STEPS,
+    Hover,
+    HoverChoice,
+    HoverObservation,
     HoverPush,
     LogitPolicy,
+    Nearness,
     ToyAgent,
     assert_same,
     hover_parts,
@@ -161,10 +171,8 @@ def test_every_part_of_an_agents_state_matters(tmp_path, name):
 
 
 FORGOTTEN = {
-    "seed_id": lambda value: (value + 1) % 5,
     "visit": lambda value: value + 1,
     "next_position": lambda value: value + 1,
-    "actions": lambda value: (value + 1) % 3,
     "episode_return": lambda value: value + 1,
     "component_sums": lambda value: {name: total + 1 for name, total in value.items()},
     "internal_state": lambda value: {"seen": value["seen"] + 1},
@@ -237,3 +245,63 @@ def test_another_hyper_parameter_is_refused_by_its_name(tmp_path, name):
     other = hover_vessel(agent, HoverPush() if name in PUSHING else None)
     with pytest.raises(CheckpointError, match=r"training\.agent\.learning_rate: 0\.01 there, 0\.5 here"):
         Trainer(max_iters=2).fit(other, writer.latest_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("seed_id", lambda value: (value + 1) % 5),
+        ("actions", lambda value: (value + 1) % 3),
+        ("shown", lambda value: [leaf + 0.1 for leaf in value]),
+    ],
+)
+def test_lanes_that_replay_to_another_place_are_an_error(tmp_path, key, change):
+    fit(tmp_path, hover("toy"), 3)
+    vessel = hover("toy")
+    load = vessel.load_state_dict
+
+    def load_with_a_change(state):
+        state["lanes"][1][key] = change(state["lanes"][1][key])
+        load(state)
+
+    vessel.load_state_dict = load_with_a_change
+    with pytest.raises(CheckpointError, match="must show what it showed before the checkpoint, did not"):
+        fit(tmp_path, vessel, 5)
+
+
+class Gusty(Hover):
+    """Draws from elsewhere than its seed."""
+
+    gusts = iter(())
+
+    def step(self, push):
+        super().step(push)
+        self.place += next(self.gusts)
+
+
+class Failing(Gusty):
+    """Ends where the wind has gone too far."""
+
+    def done(self):
+        return abs(self.place) > 15.0
+
+
+@pytest.mark.parametrize("simulator", [Gusty, Failing])
+@pytest.mark.parametrize(("gust", "is_noticed"), [(0.0, False), (0.5, True), (30.0, True)])
+def test_a_simulator_that_is_not_reproducible_is_named_with_its_seed(tmp_path, simulator, gust, is_noticed):
+    def run(max_iters, gust, resume_from=None):
+        simulator.gusts = itertools.repeat(gust)
+        parts = looped_parts(
+            simulator, HoverObservation(), HoverChoice(), Nearness(), max_steps=HOVER_STEPS, at_max_steps="truncate"
+        )
+        counts = {"steps_per_iteration": 15, "num_lanes": 1, "num_groups": 3, "root_seed": 7}
+        vessel = TrainingVessel(parts, ToyAgent(), SequenceSeedSet(HOVER_STARTS), **counts)
+        return Trainer(max_iters=max_iters, callbacks=[CheckpointWriter(tmp_path, monitor=None)]).fit(vessel, resume_from)
+
+    run(2, 0.0)
+    if not is_noticed:
+        assert run(3, gust, tmp_path / "latest.ckpt").is_resume_exact
+        return
+    message = r"episode of seed \d, visit \d, replayed to step \d must .* simulator is not reproducible from its seed and actions"
+    with pytest.raises(CheckpointError, match=message):
+        run(3, gust, tmp_path / "latest.ckpt")

@@ -429,3 +429,66 @@ def test_csv_logger_writes_one_row_per_episode(tmp_path):
     assert np.array_equal(pandas.read_csv(tmp_path / "validation_episodes.csv")["start"], [1, -1, 2, -5, 3])
     test = pandas.read_csv(tmp_path / "test_episodes.csv", float_precision="round_trip")
     assert test["return"].tolist() == result.table["return"].tolist()
+
+
+@pytest.mark.parametrize("name", ["max_iters", "val_every_n_iters", "concurrency", "fast_dev_run"])
+@pytest.mark.parametrize("value", ["2", 2.5, True])
+def test_counts_that_are_no_whole_numbers_are_refused(name, value):
+    with pytest.raises(ConfigError, match=f"{name} of the trainer must be a whole number of 1 or more, was {value!r}"):
+        Trainer(**{"max_iters": 1, name: value})
+
+
+def test_counts_of_numpy_are_whole_numbers_too():
+    assert Trainer(max_iters=np.int64(2)).fit(toy_vessel()).iteration == 2
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, math.nan, math.inf])
+def test_a_budget_that_is_never_or_always_used_up_is_refused(budget):
+    with pytest.raises(ConfigError, match="wall_clock_budget_seconds of the trainer must be positive and finite, was"):
+        Trainer(wall_clock_budget_seconds=budget)
+
+
+class WithoutBase(Callback):
+    def __init__(self):
+        pass
+
+
+class LoggerWithoutBase(Logger):
+    def __init__(self):
+        pass
+
+
+def test_callbacks_and_loggers_that_are_none_are_refused():
+    for callback in (WithoutBase(), MetricsWriter, object()):
+        with pytest.raises(ConfigError, match=r"every callback must be an object .* super\(\).__init__\(\) called, was"):
+            Trainer(max_iters=1, callbacks=[callback])
+    for sink in (LoggerWithoutBase(), ConsoleLogger):
+        with pytest.raises(ConfigError, match="every logger must be an object made of a class derived from Logger"):
+            Trainer(max_iters=1, loggers=[sink])
+
+
+def test_an_interruption_before_a_training_ends_that_one_and_no_other():
+    trainer = Trainer(max_iters=2)
+    trainer.interrupt()
+    assert [trainer.fit(toy_vessel()).status for _ in range(2)] == ["terminated", "completed"]
+    trainer.interrupt()
+    trainer.interrupt()
+    assert [trainer.fit(toy_vessel()).status for _ in range(2)] == ["terminated", "completed"]
+
+
+def test_a_logger_that_cannot_close_keeps_nobody_from_ending():
+    ends = []
+
+    class Closing(Logger):
+        def close(self):
+            ends.append(self.name)
+            if self.name == "a":
+                raise RuntimeError("planted")
+
+    class Ending(Callback):
+        def on_fit_end(self, trainer, vessel):
+            ends.append("fit")
+
+    with pytest.raises(RuntimeError, match="planted"):
+        Trainer(max_iters=1, loggers=[Closing("a"), Closing("b")], callbacks=[Ending()]).fit(toy_vessel())
+    assert ends == ["a", "b", "fit"]

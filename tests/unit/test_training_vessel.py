@@ -225,3 +225,22 @@ def test_validation_sets_change_nothing_in_training(counting):
         states.append(vessel.state_dict())
     assert_same(states[0], states[1])
     assert_same(states[0], states[2])
+
+
+@pytest.mark.parametrize("name", ["num_lanes", "root_seed", "episodes_per_iteration", "steps_per_iteration", "num_groups"])
+@pytest.mark.parametrize("value", [6.5, "6", True])
+def test_counts_that_are_no_whole_numbers_are_refused(name, value):
+    steps = {} if name in ("num_lanes", "root_seed", "episodes_per_iteration") else STEPS
+    with pytest.raises(ConfigError, match=f"{name} must be a whole number.*, was {value!r}"):
+        toy_vessel(**{**steps, name: value})
+
+
+@pytest.mark.parametrize("value", [np.ones(2), math.nan, object(), [1.0, math.inf]])
+def test_a_config_that_checkpoints_cannot_be_compared_by_is_refused_at_once(value):
+    with pytest.raises(ConfigError, match=r"config of the vessel must be plain data and finite numbers, training\.fee\.x was"):
+        toy_vessel(config={"training": {"fee": {"x": value}}})
+
+
+def test_names_of_validation_sets_are_text():
+    with pytest.raises(ConfigError, match=r"names of validation sets must be letters.*, was 1"):
+        toy_vessel(validation_seeds={1: WalkSeeds([1])})

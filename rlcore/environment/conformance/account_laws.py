@@ -136,9 +136,6 @@ class _ComponentWatch:
             self.violation = self.violation or str(violation)
 
     def _check(self, lanes: Lanes, transition: Transition) -> None:
-        for name, value in transition.components.items():
-            if value.dtype != np.float64 or value.shape != lanes.status.step.shape:
-                raise LawError(f"components add up: term {name!r} must be float64 (lanes,), was {value.dtype}{list(value.shape)}")
         terms = np.stack([weight * transition.components[name] for name, weight in self._reward.weights.items()])
         _refuse_gap(transition.reward, terms, "reward of a step", lanes.status.seed_id)
         again = self._reward.components(transition.outcome, lanes.status)

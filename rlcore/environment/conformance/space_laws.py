@@ -26,7 +26,7 @@ def check_truthful_spaces(parts: EnvironmentParts, seeds: SeedSet[Any], *, seed_
     """Hold every observation of every lane to its space, and parts to accepting random and extreme actions of theirs.
 
     Also: arrays have the type that their space declares; ``expand(compress(view))`` equals ``interpret(view)``; asking an
-    interpreter twice gives the same; masks are Boolean, of the right shape, and allow something.
+    interpreter twice gives the same.
     """
     ids = some_seeds(seeds, seed_ids)
     space = parts.action_interpreter.action_space
@@ -44,7 +44,6 @@ def _run(parts: EnvironmentParts, seeds: SeedSet[Any], ids: Any, policy: Policy,
     lanes = begin(parts, seeds.take(ids), ids, np.zeros(len(ids), np.int64))
     _check_observation(parts, lanes)
     for _ in range(parts.simulator.max_steps):
-        _check_mask(parts, lanes)
         decision = decide(policy, lanes, None, passage)
         try:
             lanes, _transition = advance(parts, lanes, decision.action)
@@ -87,20 +86,6 @@ def _check_types(space: spaces.Space[Any], value: Any, path: str) -> None:
             _check_types(sub, value[index], f"{path}[{index}]")
     elif isinstance(value, np.ndarray) and value.dtype != object and value.dtype != space.dtype:
         raise LawError(f"{_LAW}: {path} must be of its space's type {space.dtype}, was {value.dtype}")
-
-
-def _check_mask(parts: EnvironmentParts, lanes: Lanes) -> None:
-    mask = lanes.mask
-    if mask is None:
-        return
-    space = parts.action_interpreter.action_space
-    num_actions = int(space.n) if isinstance(space, spaces.Discrete) else None
-    if mask.dtype != bool or mask.ndim != 2 or len(mask) != len(lanes.status.step) or num_actions not in (None, mask.shape[1]):
-        raise LawError(f"{_LAW}: a mask must be bool (lanes, actions), was {mask.dtype}{list(mask.shape)}")
-    if not mask.any(axis=-1).all():
-        raise LawError(
-            f"{_LAW}: a mask must allow an action, allowed none for seed {lanes.status.seed_id[~mask.any(axis=-1)][0]}"
-        )
 
 
 def _first(action: Any) -> str:
