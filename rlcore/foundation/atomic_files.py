@@ -24,7 +24,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         Path(temporary).replace(path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say whose write it was
+        if (
+            isinstance(error, OSError) and error.errno is not None and error.filename is None
+        ):  # a full disk does not say whose write it was
             error.filename = str(path)
         raise
     _flush_folder(path.parent)

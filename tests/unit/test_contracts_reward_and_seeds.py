@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rlcore.contracts
 import rlcore.environment
 import rlcore.foundation
-from rlcore.contracts import LaneReward, SequenceSeedSet, Simulator, WeightedReward
+from rlcore.contracts import LaneReward, LaneStatus, SequenceSeedSet, Simulator, WeightedReward
 from rlcore.foundation.errors import ConfigError
 
 numbers = st.floats(-1e6, 1e6)
@@ -27,7 +27,7 @@ class Constant(LaneReward):
 @given(terms=st.dictionaries(st.text(min_size=1), st.tuples(numbers, numbers), min_size=1, max_size=4))
 def test_the_reward_is_the_weighted_sum_of_components(terms):
     reward = WeightedReward({name: (Constant(value), weight) for name, (value, weight) in terms.items()})
-    components = reward.components(None, None)
+    components = reward.components(None, LaneStatus(*np.zeros((3, 3), np.int64), np.zeros(3, bool)))
     assert {name: column.tolist() for name, column in components.items()} == {n: [v] * 3 for n, (v, _) in terms.items()}
     wanted = sum(value * weight for value, weight in terms.values())
     np.testing.assert_allclose(reward.total(components), wanted, rtol=1e-12, atol=1e-9)
