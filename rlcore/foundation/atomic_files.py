@@ -24,10 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         Path(temporary).replace(path)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if (
-            isinstance(error, OSError) and error.errno is not None and error.filename is None
-        ):  # a full disk does not say whose write it was
-            error.filename = str(path)
+        _name_the_file(error, path)
         raise
     _flush_folder(path.parent)
 
@@ -51,6 +48,12 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _flush_folder(path.parent)
+
+
+def _name_the_file(error: BaseException, path: Path) -> None:
+    """Say in the error of a full disk whose write it was."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = str(path)
 
 
 def _replace_folder(new: Path, path: Path) -> None:
