@@ -13,5 +13,7 @@ def shared_folder() -> Path:
     """The folder of real data and of small inputs that go wrong, beside the project; it is not part of it."""
     folder = Path(os.environ.get("FILLWRIGHT_SHARED", Path(__file__).resolve().parents[2] / "shared"))
     if not (folder / "cases").is_dir():
-        pytest.skip(f"needs real data: {folder} does not exist (FILLWRIGHT_SHARED names it)")
+        pytest.skip(
+            f"real market data may not be copied into the project, and {folder} holds none (FILLWRIGHT_SHARED names another)"
+        )
     return folder

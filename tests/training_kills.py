@@ -1,7 +1,6 @@
 """Trainings in processes that are killed. ``python -m tests.training_kills`` imports everything once and then forks each.
 
-Nothing in rlcore knows of this: where to kill is found from outside, by callbacks, by wrapping a vessel's methods, and by
-Python's audit events, which announce every operation on a file before it happens.
+Where they are killed is said by ``tests.kill_points``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import importlib
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -19,13 +17,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import psutil
 
 import rlcore.training.vessel
-from rlcore.environment import worker_processes
-from rlcore.training.callbacks import AFTER_CHECKPOINT, Callback, EarlyStopping, MetricsWriter
+from rlcore.training.callbacks import EarlyStopping, MetricsWriter
 from rlcore.training.checkpoint import latest_valid_checkpoint, read_checkpoint
 from rlcore.training.checkpoint_writer import CheckpointWriter
 from rlcore.training.loggers import CsvLogger
@@ -33,11 +30,11 @@ from rlcore.training.parquet_logger import ParquetLogger
 from rlcore.training.resume import code_fingerprint
 from rlcore.training.trainer import Trainer
 from rlcore.training.vessel import TrainingVessel
+from tests.kill_points import END, Plug
 from tests.training_agents import agent_for
 from tests.training_toy import WalkSeeds, assert_same, hover_parts, hover_vessel, toy_vessel, walk_parts
 
 MAX_ITERS = 6
-_END = "end.json"  # how a training ended, and what it passed
 KILLED_IN = 4  # the iteration that is killed, unless a point says another; a validating one
 
 
@@ -93,155 +90,8 @@ def fit(folder: Path, configuration: str, plug: Plug | None = None) -> str:
     return trainer.fit(vessel, latest_valid_checkpoint(folder / "checkpoints")).status
 
 
-class Plug:
-    """Kills this process at a named point.
-
-    Points are: the hooks of callbacks, seen before all others and after the checkpoint; edges of the vessel's work; and every
-    operation on a file in the folder, before it happens, named by what it does to which file, numbers and random names left out.
-    A point that begins with "half " is reached when the file it names has been written; it is cut to half of what was written.
-    Where a point is passed several times in an iteration, the second is called "… (2)".
-
-    SIGKILL goes to the training's process alone, any other signal to its workers too, as a terminal or a service manager does it.
-
-    Args:
-        point: where; "": nowhere, but every point that is passed is noted.
-        iteration: in which iteration; 0: before the first (of a training that goes on: while it is taken up).
-    """
-
-    def __init__(self, folder: Path, point: str, iteration: int, signal_number: int = signal.SIGKILL) -> None:
-        self.passed: dict[int, list[str]] = {0: []}  # by iteration
-        self._folder, self._point, self._iteration, self._signal = folder, point, iteration, signal_number
-        self._now = 0
-        self._written: tuple[str, Path, int] | None = None  # the file being written: its point, where, how long it was
-        self.callbacks = _BeforeOthers(self), _AfterCheckpoint(self)
-        sys.addaudithook(self._on_event)
-
-    def reach(self, name: str) -> None:
-        self._half_of_what_was_written()
-        if self._note(name):
-            self._kill()
-
-    def _note(self, name: str) -> bool:
-        here = self.passed[self._now]
-        number = 1 + sum(passed == name or passed.startswith(f"{name} (") for passed in here)
-        here.append(name if number == 1 else f"{name} ({number})")
-        return self._now == self._iteration and here[-1] == self._point
-
-    def at_iteration(self, number: int) -> None:
-        self._now = number
-        self.passed.setdefault(number, [])
-
-    def watch(self, vessel: Any) -> None:
-        """Announce the edges of the vessel's work; in this process only."""
-        for name in ("collect", "update", "evaluate"):
-            self._announce(vessel, name, f"{name} begins", f"{name} is done")
-        self._announce(worker_processes, "wait", "workers are busy", "a worker has news")
-
-    def _announce(self, owner: Any, name: str, before: str, after: str) -> None:
-        real = getattr(owner, name)
-
-        def wrapped(*given: Any) -> Any:
-            self.reach(before)
-            result = real(*given)
-            self.reach(after)
-            return result
-
-        setattr(owner, name, wrapped)
-
-    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
-        operation = _operation(event, arguments, self._folder)
-        if operation is None:
-            return
-        what, path = operation
-        name = f"{what} {_shape(path.relative_to(self._folder))}"
-        self.reach(name)
-        if what in ("create", "append to"):
-            size = path.stat().st_size if what == "append to" and path.exists() else 0
-            self._written = _shape(path.relative_to(self._folder)), path, size
-
-    def _half_of_what_was_written(self) -> None:
-        if self._written is None:
-            return
-        (name, path, before), self._written = self._written, None
-        after = path.stat().st_size if path.exists() else 0
-        if after <= before:
-            return
-        if self._note(f"half {name}"):
-            os.truncate(path, (before + after) // 2)
-            self._kill()
-
-    def _kill(self) -> None:
-        if self._signal == signal.SIGKILL:
-            os.kill(os.getpid(), self._signal)
-        else:
-            os.killpg(os.getpid(), self._signal)
-
-
-class _BeforeOthers(Callback):
-    def __init__(self, plug: Plug) -> None:
-        super().__init__("before others")
-        self._plug = plug
-
-    def on_iteration_start(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        self._plug.at_iteration(trainer.iteration + 1)
-        self._plug.reach("iteration starts")
-
-    def on_train_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        self._plug.reach("training is over")
-
-    def on_validate_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        self._plug.reach("validation is over")
-
-    def on_iteration_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        self._plug.reach("iteration is over")
-
-
-class _AfterCheckpoint(Callback):
-    order: ClassVar[int] = AFTER_CHECKPOINT
-
-    def __init__(self, plug: Plug) -> None:
-        super().__init__("after the checkpoint")
-        self._plug = plug
-
-    def on_iteration_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        self._plug.reach("checkpoint is written")
-
-    def on_fit_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
-        self._plug.reach("fit is over")
-
-
-def _operation(event: str, arguments: tuple[Any, ...], folder: Path) -> tuple[str, Path] | None:
-    """Return what an audit event is about to do to a file in the folder; None for what changes nothing there."""
-    what, at = {"os.rename": ("rename to", 1), "os.remove": ("remove", 0), "os.symlink": ("link", 1), "open": ("", 0)}.get(
-        event, (None, 0)
-    )
-    if what is None or not isinstance(arguments[at], str | Path):
-        return None
-    path = Path(arguments[at])
-    if event == "os.remove" and arguments[1] >= 0:  # relative to an open folder, as shutil.rmtree does it
-        path = Path(f"/proc/self/fd/{arguments[1]}").resolve() / path
-    if not path.is_relative_to(folder) or path == folder / _END:
-        return None
-    if event == "open":
-        flags = arguments[2]
-        if path.is_dir():
-            return "flush folder", path
-        if not flags & (os.O_WRONLY | os.O_RDWR):
-            return None
-        what = "append to" if flags & os.O_APPEND else "create"
-    return what, path
-
-
-def _shape(path: Path) -> str:
-    """Return a name that is the same in every run: numbers of iterations and random endings are left out."""
-    name = re.sub(r"iteration_\d+|\d{9}(?=\.parquet)", lambda found: re.sub(r"\d+", "N", found[0]), path.name)
-    if name.startswith(".") and not name.endswith(".new"):
-        name = re.sub(r"\.[a-z0-9_]{8}$", ".*", name)
-    return str(path.with_name(name)) if path.name else "."
-
-
 def assert_same_end(one: Path, other: Path) -> None:
-    """Every file is the same, to the bit, and there is no other file (but what a kill left of a half-written one)."""
+    """Every file is the same, to the bit, and there is no other file, hidden ones included."""
     names = _files_of(one)
     assert names == _files_of(other)
     for name in names:
@@ -256,8 +106,7 @@ def assert_same_end(one: Path, other: Path) -> None:
 
 def _files_of(folder: Path) -> list[str]:
     parts = [folder / part for part in ("metrics", "episodes", "checkpoints")]
-    found = (path for part in parts for path in part.rglob("*") if not path.is_dir())
-    return sorted(str(path.relative_to(folder)) for path in found if path.parent.name == "checkpoints" or path.name[0] != ".")
+    return sorted(str(path.relative_to(folder)) for part in parts for path in part.rglob("*") if not path.is_dir())
 
 
 # The server and its client.
@@ -319,7 +168,7 @@ def _live(request: dict[str, Any]) -> None:
             plug = Plug(folder, request["point"], request["iteration"], request["signal"])
         status = fit(folder, request["configuration"], plug)
         passed = {} if plug is None else dict(plug.passed)
-        (folder / _END).write_text(json.dumps({"status": status, "passed": passed}))
+        (folder / END).write_text(json.dumps({"status": status, "passed": passed}))
         code = 0
     except BaseException:
         import traceback
@@ -370,7 +219,7 @@ class KillServer:
     @staticmethod
     def end(folder: Path) -> dict[str, Any]:
         """Return the status that a training ended with, and by iteration the points that it passed."""
-        content: dict[str, Any] = json.loads((folder / _END).read_text())
+        content: dict[str, Any] = json.loads((folder / END).read_text())
         return {"status": content["status"], "passed": {int(number): names for number, names in content["passed"].items()}}
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from rlcore.environment.looped import looped_parts
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.foundation.fingerprints import fingerprint_arrays
 from rlcore.foundation.random_streams import key_seed
+from rlcore.training.callbacks import Callback
 from rlcore.training.vessel import TrainingVessel
 
 torch.set_num_threads(1)
@@ -276,3 +277,19 @@ def assert_same(one: Any, other: Any, where: str = "state") -> None:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+HOOKS = [f"on_{what}_{edge}" for what in ("fit", "iteration", "train", "validate", "test") for edge in ("start", "end")]
+
+
+class Spy(Callback):
+    """Notes each hook, and which iteration it saw."""
+
+    def __init__(self, name=""):
+        super().__init__(name)
+        self.seen = []
+
+    def __getattribute__(self, name):
+        if name in HOOKS:
+            return lambda trainer, vessel: self.seen.append((name.removeprefix("on_"), trainer.iteration))
+        return super().__getattribute__(name)

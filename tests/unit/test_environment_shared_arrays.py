@@ -143,7 +143,7 @@ def test_shared_memory_is_never_filled_by_more_than_half_of_what_is_free(places,
         assert write_shared((first, second), np.ones(1000)) == second
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full, the device that is always full, is Linux's own")
 def test_a_full_place_is_an_error_that_leads_to_the_next_one(tmp_path):
     full = tmp_path / "full"
     full.symlink_to("/dev/full")

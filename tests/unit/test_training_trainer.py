@@ -2,32 +2,16 @@
 
 import io
 import math
-import os
-import signal
-import threading
 
 import numpy as np
 import pytest
 
-from rlcore.foundation.errors import ConfigError, ContractError
+from rlcore.foundation.errors import ContractError
 from rlcore.training.callbacks import AFTER_CHECKPOINT, CHECKPOINT, Callback, MetricsWriter
 from rlcore.training.checkpoint_writer import CheckpointWriter
 from rlcore.training.loggers import ConsoleLogger, CsvLogger, Logger
 from rlcore.training.trainer import Trainer
-from tests.training_toy import TRAIN_STARTS, ToyAgent, WalkSeeds, assert_same, toy_vessel
-
-HOOKS = [f"on_{what}_{edge}" for what in ("fit", "iteration", "train", "validate", "test") for edge in ("start", "end")]
-
-
-class Spy(Callback):
-    def __init__(self, name=""):
-        super().__init__(name)
-        self.seen = []
-
-    def __getattribute__(self, name):
-        if name in HOOKS:
-            return lambda trainer, vessel: self.seen.append((name.removeprefix("on_"), trainer.iteration))
-        return super().__getattribute__(name)
+from tests.training_toy import HOOKS, TRAIN_STARTS, Spy, ToyAgent, WalkSeeds, assert_same, toy_vessel
 
 
 def test_hooks_come_in_order_and_see_the_number_of_finished_iterations():
@@ -242,41 +226,6 @@ def test_a_trainer_can_fit_twice_and_begins_anew(tmp_path):
     assert files[0] == files[1]
 
 
-def test_equal_names_are_refused():
-    with pytest.raises(ConfigError, match=r"names of callbacks must differ, 'Spy' stands 2 times: give each name=… of its own"):
-        Trainer(max_iters=1, callbacks=[Spy(), Spy()])
-    Trainer(max_iters=1, callbacks=[Spy(), Spy("other")])
-
-
-@pytest.mark.parametrize("name", ["max_iters", "val_every_n_iters", "concurrency", "fast_dev_run"])
-def test_counts_below_one_are_refused(name):
-    with pytest.raises(ConfigError, match=f"{name} of the trainer must be 1 or more, was 0"):
-        Trainer(**{"max_iters": 1, name: 0})
-
-
-def test_what_worker_processes_cannot_do_is_refused_before_anything_runs():
-    for settings, message in (
-        ({"on_worker_death": "sometimes"}, "on_worker_death must be fail or restart, was 'sometimes'"),
-        ({"chunk_deadline_seconds": 0.0}, "chunk_deadline_seconds must be positive, was 0.0"),
-        ({"finite_env_type": "threads"}, "backend must be one of inline, subproc, dummy, shmem, was 'threads'"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            Trainer(max_iters=1, **{"finite_env_type": "subproc", **settings})
-
-
-def test_senseless_combinations_are_refused():
-    with pytest.raises(ConfigError, match="something must end the training"):
-        Trainer()
-    with pytest.raises(ConfigError, match="validation_seeds must hold at least one seed"):
-        Trainer(max_iters=1, val_every_n_iters=1).fit(toy_vessel(validation_seeds=None))
-    with pytest.raises(ConfigError, match="test_seeds of the vessel must hold at least one seed"):
-        Trainer(max_iters=1).test(toy_vessel(test_seeds=WalkSeeds([])))
-    with pytest.raises(ConfigError, match="episodes_per_iteration must be 1 or more, was 0"):
-        toy_vessel(episodes_per_iteration=0)
-    with pytest.raises(ConfigError, match="train_seeds must hold at least one seed"):
-        toy_vessel(train_seeds=WalkSeeds([]))
-
-
 def test_fast_dev_run_takes_the_first_seeds_and_so_many_episodes():
     vessel = toy_vessel()
     trainer = Trainer(max_iters=2, val_every_n_iters=1, fast_dev_run=2)
@@ -289,114 +238,6 @@ def test_fast_dev_run_takes_the_first_seeds_and_so_many_episodes():
     assert vessel.agent.num_updates == 2
     # More than there are: all of them.
     Trainer(max_iters=1, fast_dev_run=10**6).test(toy_vessel())
-
-
-def test_wall_clock_budget_ends_after_the_iteration_in_progress():
-    result = Trainer(wall_clock_budget_seconds=1e-9).fit(toy_vessel())
-    assert (result.status, result.iteration) == ("out_of_time", 0)
-
-    class Slow(Callback):
-        def on_train_start(self, trainer, vessel):
-            threading.Event().wait(0.3)
-
-    spy = Spy()
-    result = Trainer(wall_clock_budget_seconds=0.2, callbacks=[Slow(), spy]).fit(toy_vessel())
-    assert (result.status, result.iteration) == ("out_of_time", 1)
-    assert spy.seen[-2:] == [("iteration_end", 1), ("fit_end", 1)]
-
-
-def terminate_in_the_third_update(agent):
-    if agent.num_updates == 2:
-        os.kill(os.getpid(), signal.SIGTERM)
-        for _ in range(100):
-            threading.Event().wait(0.01)
-        pytest.fail("SIGTERM did not cut through the update")
-
-
-def test_sigterm_abandons_the_iteration_and_the_last_checkpoint_stands(tmp_path):
-    before = signal.getsignal(signal.SIGTERM)
-    writer, spy = CheckpointWriter(tmp_path, monitor=None), Spy()
-    result = Trainer(max_iters=5, callbacks=[writer, spy]).fit(
-        toy_vessel(ToyAgent(before_learning=terminate_in_the_third_update))
-    )
-    assert result.status == "terminated"
-    assert result.reason == "asked to stop: iteration 3 was abandoned, the last checkpoint stands"
-    assert result.iteration == 2 and result.num_episodes == 16
-    assert writer.latest_path == tmp_path / "iteration_000002.ckpt"
-    assert sorted(path.name for path in tmp_path.glob("*2.ckpt")) == ["iteration_000002.ckpt"]
-    assert not (tmp_path / "iteration_000003.ckpt").exists()
-    assert spy.seen[-1] == ("fit_end", 2)
-    assert signal.getsignal(signal.SIGTERM) is before
-    continued = toy_vessel()
-    Trainer(max_iters=5).fit(continued, writer.latest_path)
-    whole = toy_vessel()
-    Trainer(max_iters=5).fit(whole)
-    assert_same(continued.state_dict(), whole.state_dict())
-
-
-def test_sigterm_with_worker_processes_leaves_none_behind():
-    import multiprocessing
-
-    agent = ToyAgent(before_learning=terminate_in_the_third_update)
-    trainer = Trainer(max_iters=5, finite_env_type="subproc", concurrency=1)
-    assert trainer.fit(toy_vessel(agent)).status == "terminated"
-    assert multiprocessing.active_children() == []
-
-
-def test_sigterm_does_not_cut_through_a_callback():
-    done = []
-
-    class Working(Callback):
-        def on_iteration_end(self, trainer, vessel):
-            os.kill(os.getpid(), signal.SIGTERM)
-            threading.Event().wait(0.01)
-            done.append(trainer.iteration)
-
-    result = Trainer(max_iters=3, callbacks=[Working()]).fit(toy_vessel())
-    assert done == [1] and (result.status, result.iteration) == ("terminated", 1)
-
-
-def test_a_second_sigterm_does_not_cut_through_the_clean_up_of_the_first():
-    class Terminating(Callback):
-        def on_fit_end(self, trainer, vessel):
-            os.kill(os.getpid(), signal.SIGTERM)
-            seen.append(trainer.status)
-
-    seen = []
-    result = Trainer(max_iters=5, callbacks=[Terminating()]).fit(
-        toy_vessel(ToyAgent(before_learning=terminate_in_the_third_update))
-    )
-    assert (seen, result.status) == (["terminated"], "terminated")
-
-
-def test_sigterm_when_the_training_is_over_goes_to_whoever_handled_it_before():
-    """It is not swallowed: a program that was asked to end does not go on with what comes after the training."""
-
-    class Terminating(Callback):
-        def on_fit_end(self, trainer, vessel):
-            for _ in range(2):
-                os.kill(os.getpid(), signal.SIGTERM)
-            seen.append((trainer.status, trainer.iteration))
-
-    seen = []
-    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("the one before"))
-    try:
-        result = Trainer(max_iters=2, callbacks=[Terminating()]).fit(toy_vessel())
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert (result.status, seen) == ("completed", [("completed", 2), "the one before"])
-
-
-def test_in_another_thread_interrupt_does_what_sigterm_does():
-    results = []
-    trainer = Trainer(max_iters=10**6)
-    thread = threading.Thread(target=lambda: results.append(trainer.fit(toy_vessel())))
-    thread.start()
-    while trainer.iteration < 2:
-        threading.Event().wait(0.005)
-    trainer.interrupt()
-    thread.join(20)
-    assert results[0].status == "terminated" and results[0].iteration >= 2
 
 
 def test_a_failing_seed_of_training_is_named():
@@ -429,66 +270,3 @@ def test_csv_logger_writes_one_row_per_episode(tmp_path):
     assert np.array_equal(pandas.read_csv(tmp_path / "validation_episodes.csv")["start"], [1, -1, 2, -5, 3])
     test = pandas.read_csv(tmp_path / "test_episodes.csv", float_precision="round_trip")
     assert test["return"].tolist() == result.table["return"].tolist()
-
-
-@pytest.mark.parametrize("name", ["max_iters", "val_every_n_iters", "concurrency", "fast_dev_run"])
-@pytest.mark.parametrize("value", ["2", 2.5, True])
-def test_counts_that_are_no_whole_numbers_are_refused(name, value):
-    with pytest.raises(ConfigError, match=f"{name} of the trainer must be a whole number of 1 or more, was {value!r}"):
-        Trainer(**{"max_iters": 1, name: value})
-
-
-def test_counts_of_numpy_are_whole_numbers_too():
-    assert Trainer(max_iters=np.int64(2)).fit(toy_vessel()).iteration == 2
-
-
-@pytest.mark.parametrize("budget", [0.0, -1.0, math.nan, math.inf])
-def test_a_budget_that_is_never_or_always_used_up_is_refused(budget):
-    with pytest.raises(ConfigError, match="wall_clock_budget_seconds of the trainer must be positive and finite, was"):
-        Trainer(wall_clock_budget_seconds=budget)
-
-
-class WithoutBase(Callback):
-    def __init__(self):
-        pass
-
-
-class LoggerWithoutBase(Logger):
-    def __init__(self):
-        pass
-
-
-def test_callbacks_and_loggers_that_are_none_are_refused():
-    for callback in (WithoutBase(), MetricsWriter, object()):
-        with pytest.raises(ConfigError, match=r"every callback must be an object .* super\(\).__init__\(\) called, was"):
-            Trainer(max_iters=1, callbacks=[callback])
-    for sink in (LoggerWithoutBase(), ConsoleLogger):
-        with pytest.raises(ConfigError, match="every logger must be an object made of a class derived from Logger"):
-            Trainer(max_iters=1, loggers=[sink])
-
-
-def test_an_interruption_before_a_training_ends_that_one_and_no_other():
-    trainer = Trainer(max_iters=2)
-    trainer.interrupt()
-    assert [trainer.fit(toy_vessel()).status for _ in range(2)] == ["terminated", "completed"]
-    trainer.interrupt()
-    trainer.interrupt()
-    assert [trainer.fit(toy_vessel()).status for _ in range(2)] == ["terminated", "completed"]
-
-
-def test_a_logger_that_cannot_close_keeps_nobody_from_ending():
-    ends = []
-
-    class Closing(Logger):
-        def close(self):
-            ends.append(self.name)
-            if self.name == "a":
-                raise RuntimeError("planted")
-
-    class Ending(Callback):
-        def on_fit_end(self, trainer, vessel):
-            ends.append("fit")
-
-    with pytest.raises(RuntimeError, match="planted"):
-        Trainer(max_iters=1, loggers=[Closing("a"), Closing("b")], callbacks=[Ending()]).fit(toy_vessel())
-    assert ends == ["a", "b", "fit"]
