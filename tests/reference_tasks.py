@@ -6,6 +6,7 @@ Nothing here is made for them: the simulators go through ``looped_parts``, the v
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -177,8 +178,31 @@ def train_and_test(
     trainer = Trainer(callbacks=[StepBudget(max_steps, longest_iteration)])
     started = time.process_time()
     fitted = trainer.fit(vessel)
+    assert fitted.status == "completed", fitted.reason
     cpu_seconds = time.process_time() - started
     returns = trainer.test(vessel).table["return"]
     assert len(returns) == NUM_TEST_SEEDS and fitted.num_steps <= max_steps
     kind = str(spec.kind)  # type: ignore[attr-defined]  # every kind of agent has one
     return ReferenceResult(name, kind, root_seed, fitted.num_steps, float(returns.mean()), float(returns.std()), cpu_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One agent on one task."""
+
+    task: TaskName
+    spec: AgentSpec
+    bar: float  # the mean return of 100 test episodes that counts as reached
+    max_steps: int
+    num_lanes: int
+    steps_per_iteration: int
+
+    def num_reached(self, root_seeds: Sequence[int], show: Callable[[str], None]) -> int:
+        """Train once for each root and return how many reach the bar; ``show`` is told of each."""
+        budget = {"max_steps": self.max_steps, "num_lanes": self.num_lanes, "steps_per_iteration": self.steps_per_iteration}
+        reached = []
+        for root_seed in root_seeds:
+            result = train_and_test(self.task, self.spec, root_seed, **budget)
+            reached.append(result.mean_return >= self.bar)
+            show(f"{result}{'' if reached[-1] else f', below {self.bar:g}'}")
+        return sum(reached)
