@@ -5,10 +5,11 @@ The lock lies beside its folder, so that the folder itself can be made, replaced
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from rlcore.foundation.file_locks import lock_at_once, lock_in_turn
 
 
 def lock_path(folder: Path) -> Path:
@@ -20,7 +21,7 @@ def try_to_claim(folder: Path) -> Iterator[bool]:
     """Claim a folder for the length of the block, unless another holds it; yields whether it is ours."""
     with lock_path(folder).open("a") as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_at_once(stream)
         except BlockingIOError:
             yield False
             return
@@ -32,5 +33,5 @@ def claimed(folder: Path) -> Iterator[None]:
     """Claim a folder for the length of the block, after whoever holds it now."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with lock_path(folder).open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        lock_in_turn(stream)
         yield

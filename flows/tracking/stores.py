@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import sqlite3
@@ -25,6 +24,7 @@ from mlflow.exceptions import MlflowException  # noqa: E402
 from sqlalchemy.exc import DatabaseError  # noqa: E402
 
 from rlcore.foundation.errors import InputError  # noqa: E402
+from rlcore.foundation.file_locks import lock_in_turn  # noqa: E402
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
@@ -129,5 +129,5 @@ def _follow_the_home(home: Path) -> None:
 def _one_at_a_time(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        lock_in_turn(stream)
         yield

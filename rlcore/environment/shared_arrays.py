@@ -20,8 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-if sys.platform != "win32":
-    import fcntl
+from rlcore.foundation.file_locks import lock_at_once
 
 _SHARED_MEMORY = Path("/dev/shm")  # where it exists: Linux
 _PREFIX = "fillwright-workers-"
@@ -47,7 +46,7 @@ class SharedFolder:
                 with suppress(OSError):  # not writable, or full
                     self._folders.append(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place)))
                     self._locks.append((self._folders[-1] / _OWNER).open("wb"))
-                    _lock(self._locks[-1])
+                    lock_at_once(self._locks[-1])
             if not self._folders:
                 raise OSError(f"a folder for what worker processes exchange must be writable, none of {_places()} was")
         except BaseException:
@@ -133,20 +132,10 @@ def remove_abandoned() -> None:
 def _has_owner(folder: Path) -> bool:
     try:
         with (folder / _OWNER).open("rb") as file:
-            _lock(file)
+            lock_at_once(file)
     except (BlockingIOError, FileNotFoundError):  # the second: nobody knows
         return True
     return False
-
-
-def _lock(file: IO[bytes]) -> None:
-    """Hold the file until it is closed, by whatever end of the process.
-
-    Raises:
-        BlockingIOError: another process holds it.
-    """
-    if sys.platform != "win32":
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _places() -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlcore.foundation.atomic_files import folder_written_atomically
 from rlcore.foundation.errors import DataError
+from rlcore.foundation.file_locks import lock_in_turn
 from rlcore.foundation.fingerprints import fingerprint_arrays, fingerprint_file, fingerprint_of, fingerprint_sources
 from rlcore.market.array_files import create_array
 from rlcore.market.calendars import SessionSchedule
@@ -101,7 +101,7 @@ def _sole_builder(destination: Path) -> Iterator[None]:
         destination.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(destination.parent, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_in_turn(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Protocol
 
 from rlcore.foundation.errors import ConfigError
-
-if sys.platform != "win32":
-    import fcntl
+from rlcore.foundation.file_locks import lock_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -92,10 +89,8 @@ def _open_and_lock(lock: Path) -> IO[bytes]:
 
 
 def _lock(stream: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        return
     try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_at_once(stream)
     except BlockingIOError:
         raise
     except OSError as error:  # a file system without locks

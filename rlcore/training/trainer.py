@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ Hook = Literal[
     "on_fit_start", "on_stop", "on_fit_end", "on_iteration_start", "on_iteration_end", "on_train_start", "on_train_end",
     "on_validate_start", "on_validate_end", "on_test_start", "on_test_end",
 ]  # fmt: skip
+
+logger = logging.getLogger(__name__)
 
 Part = TypeVar("Part", Callback, Logger)
 
@@ -85,6 +88,8 @@ class Trainer:
             on_worker_death=on_worker_death,
             chunk_deadline_seconds=chunk_deadline_seconds,
         )
+        if concurrency > 1 and finite_env_type in ("inline", "dummy"):
+            logger.warning("concurrency %s is not used: finite_env_type %r runs in this process", concurrency, finite_env_type)
         self._build_backend()  # refuses here, rather than after an hour of loading, what cannot be
         if wall_clock_budget_seconds is not None and not 0 < wall_clock_budget_seconds < math.inf:
             raise ConfigError(

@@ -34,6 +34,12 @@ def test_what_worker_processes_cannot_do_is_refused_before_anything_runs():
             Trainer(max_iters=1, **{"finite_env_type": "subproc", **settings})
 
 
+@pytest.mark.parametrize(("kind", "is_said"), [("inline", True), ("dummy", True), ("subproc", False)])
+def test_processes_that_nobody_starts_are_said(caplog, kind, is_said):
+    Trainer(max_iters=1, concurrency=2, finite_env_type=kind)
+    assert ("concurrency 2 is not used" in caplog.text) == is_said
+
+
 def test_senseless_combinations_are_refused():
     with pytest.raises(ConfigError, match="something must end the training"):
         Trainer()

@@ -269,6 +269,22 @@ def test_lanes_that_replay_to_another_place_are_an_error(tmp_path, key, change):
         fit(tmp_path, vessel, 5)
 
 
+@pytest.mark.parametrize(("change", "is_said"), [(0.0, False), (1e-7, True)])
+def test_a_replay_that_differs_in_its_last_digits_goes_on_and_says_so(tmp_path, caplog, change, is_said):
+    fit(tmp_path, hover("toy"), 3)
+    vessel = hover("toy")
+    load = vessel.load_state_dict
+
+    def load_with_a_change(state):
+        shown = state["lanes"][1]["shown"]
+        state["lanes"][1]["shown"] = [leaf * (1 + change) for leaf in shown]
+        load(state)
+
+    vessel.load_state_dict = load_with_a_change
+    fit(tmp_path, vessel, 5)
+    assert ("not to the bit" in caplog.text) == is_said
+
+
 class Gusty(Hover):
     """Draws from elsewhere than its seed."""
 
