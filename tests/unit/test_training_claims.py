@@ -95,7 +95,7 @@ def test_a_file_system_without_locks_is_told_of(tmp_path, monkeypatch, caplog):
     def refuse(*given):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("rlcore.training.claims.fcntl.flock", refuse)
+    monkeypatch.setattr("rlcore.foundation.file_locks.fcntl.flock", refuse)
     Trainer(max_iters=1, callbacks=[MetricsWriter(tmp_path)]).fit(toy_vessel())
     assert "cannot be locked (No locks available): nothing keeps a second training from writing there" in caplog.text
 
