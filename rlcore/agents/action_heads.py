@@ -141,7 +141,7 @@ class GaussianHead(ActionHead):
         super().__init__()
         self._shape = space.shape
         self._dtype = space.dtype
-        low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
+        low, high = bounds_of(space)
         self.num_uniforms = len(low)
         self._low, self._high = low, high
         self._is_bounded = np.isfinite(low) & np.isfinite(high)
@@ -153,8 +153,8 @@ class GaussianHead(ActionHead):
 
     def forward(self, features: Tensor) -> Tensor:
         mean = self.mean(features)
-        log_deviation = self.log_deviation.clamp(_LEAST_LOG_DEVIATION, _GREATEST_LOG_DEVIATION).expand_as(mean)
-        return torch.stack([mean, log_deviation], -1)  # (lanes, numbers, 2)
+        log_deviation: Tensor = _Held.apply(self.log_deviation, _LEAST_LOG_DEVIATION, _GREATEST_LOG_DEVIATION)  # type: ignore[no-untyped-call]  # torch
+        return torch.stack([mean, log_deviation.expand_as(mean)], -1)  # (lanes, numbers, 2)
 
     def choose(self, parameters: Tensor, mask: NDArray[np.bool_] | None, uniform: NDArray[np.float64]) -> NDArray[Any]:
         refuse_mask(mask, "Box")
@@ -200,6 +200,42 @@ class GaussianHead(ActionHead):
             normal = np.select(branches, [np.log(fraction) - np.log1p(-fraction), above, below], value)
             log_slope = np.select(branches, [bounded_slope, above, below], 0.0)
         return normal, log_slope
+
+
+class _Held(torch.autograd.Function):
+    """Numbers held between two bounds, with a gradient that leads back in from outside, and never further out.
+
+    ``clamp`` has none out there: a step too far, under the entropy's bonus say, could never be taken back.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, least: float, greatest: float) -> Tensor:
+        ctx.save_for_backward(value)
+        ctx.bounds = least, greatest
+        return value.clamp(least, greatest)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (value,), (least, greatest) = ctx.saved_tensors, ctx.bounds
+        leads_out = ((value < least) & (gradient > 0)) | ((value > greatest) & (gradient < 0))
+        return gradient.masked_fill(leads_out, 0.0), None, None
+
+
+def bounds_of(space: spaces.Box) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest and highest value of each number of a Box, flat.
+
+    Raises:
+        ConfigError: where they leave no room, or so much that arithmetic in float64 cannot cross it.
+    """
+    low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
+    with np.errstate(over="ignore"):
+        is_crossed = np.isfinite(high - low) | np.isinf(low) | np.isinf(high)
+    if not ((low < high) & is_crossed).all():
+        raise ConfigError(
+            f"action space must be a Box with low below high, and high - low finite where both are, was {space}: let the action "
+            "interpreter add numbers that are fixed, and give infinite bounds where there are none"
+        )
+    return low, high
 
 
 def head_for(input_size: int, action_space: gymnasium.Space[Any]) -> ActionHead:

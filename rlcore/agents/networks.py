@@ -92,7 +92,7 @@ class MLP(Network):
 
 
 class RunningScaling(nn.Module):
-    """(x − mean) / deviation over everything absorbed so far, clipped to ±10; x itself before the first."""
+    """(x − mean) / deviation over everything absorbed so far (0 and 1 before the first), clipped to ±10."""
 
     count: Tensor
     mean: Tensor

@@ -27,6 +27,7 @@ from rlcore.environment.rollout import Rollout
 from rlcore.foundation.lanes import take_lanes
 
 _EPSILON = 1e-8
+_ROUNDING = 1e-6  # of float32, a few times over
 
 
 @dataclass(kw_only=True)
@@ -101,8 +102,11 @@ class RolloutActorCritic(A2C):
 
     @property
     def value_scale(self) -> float:
-        """What one unit of the critic's output is in reward."""
-        return float(np.sqrt(self.ret_rms.var + _EPSILON)) if self.return_scaling else 1.0
+        """What one unit of the critic's output is in reward: 1 where returns are not scaled, or all were alike so far."""
+        mean, variance = self.ret_rms.mean, self.ret_rms.var
+        # Over a deviation of nothing but rounding, the critic's error would drown what the policy learns in the shared network.
+        is_scaled = self.return_scaling and variance > (_ROUNDING * mean) ** 2
+        return float(np.sqrt(variance + _EPSILON)) if is_scaled else 1.0
 
     def _create_optimizer(self, module: nn.Module, factory: Any, max_grad_norm: float | None = None) -> CheckedOptimizer:
         optimizer = CheckedOptimizer(factory.create_instances(module)[0], module, max_grad_norm)
@@ -122,10 +126,8 @@ class RolloutActorCritic(A2C):
             self.ret_rms.update(returns)
         rows.target = (returns / self.value_scale).astype(np.float32)
         rows.value = rows.value / np.float32(self.value_scale)
-        scaled = alive.rows(advantage)
-        if self._advantage_scaling == "iteration":
-            scaled = (scaled - scaled.mean()) / (scaled.std() + _EPSILON) if len(scaled) > 1 else scaled
-        rows.advantage = scaled.astype(np.float32)
+        credit = alive.rows(advantage)
+        rows.advantage = (_standardized(credit) if self._advantage_scaling == "iteration" else credit).astype(np.float32)
         self._rows = rows
         return batch
 
@@ -167,13 +169,24 @@ class RolloutActorCritic(A2C):
 
     def _judged(self, rows: RolloutRows, chosen: NDArray[np.int64]) -> JudgedRows:
         device = self._model.network.device
+        credit = rows.advantage[chosen]
+        if self._advantage_scaling == "batch":
+            credit = _standardized(credit.astype(np.float64)).astype(np.float32)
         advantage, target, old_log_prob, old_value = (
-            torch.from_numpy(column[chosen]).to(device) for column in (rows.advantage, rows.target, rows.log_prob, rows.value)
+            torch.from_numpy(column).to(device)
+            for column in (credit, rows.target[chosen], rows.log_prob[chosen], rows.value[chosen])
         )
-        if self._advantage_scaling == "batch" and len(chosen) > 1:  # one sample has no deviation
-            advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + _EPSILON)
         mask = None if rows.mask is None else rows.mask[chosen]
         parameters, value = self.policy(take_lanes(rows.reference, chosen))
         actor = self._model.actor
         log_prob, entropy = actor.log_prob(parameters, mask, rows.action[chosen]), actor.entropy(parameters, mask)
         return JudgedRows(log_prob, value, entropy, old_log_prob, old_value, advantage, target)
+
+
+def _standardized(advantage: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (A − mean) / deviation: 0 where all are alike; one sample has no deviation and stays as it is."""
+    if len(advantage) == 1:
+        return advantage
+    if advantage.min() == advantage.max():  # their mean is rounded: over no deviation, that would be as large as any advantage
+        return np.zeros_like(advantage)
+    return (advantage - advantage.mean()) / (advantage.std() + _EPSILON)  # type: ignore[no-any-return]  # NumPy's mean

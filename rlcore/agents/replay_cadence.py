@@ -137,4 +137,13 @@ def _checked_steps(rollout: Rollout) -> AliveSteps:
     require_finite_column("reward", alive.rows(rollout.reward), seed_id, episode_step)
     require_finite_references(alive.rows(rollout.reference), seed_id, episode_step)
     require_finite_references(alive.rows(rollout.next_reference), seed_id, episode_step + 1)
+    if rollout.next_mask is not None:
+        is_stuck = ~alive.rows(rollout.next_mask).any(-1)
+        if is_stuck.any():
+            row = int(np.flatnonzero(is_stuck)[0])
+            raise ContractError(
+                "mask where an episode goes on or is truncated must leave an action possible, left none possible for seed "
+                f"{seed_id[row]} at step {episode_step[row] + 1}; nothing was learned from it: mend the action interpreter's "
+                "mask, or let the simulator terminate the episode there"
+            )
     return alive

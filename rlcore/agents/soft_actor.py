@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rlcore.agents.action_heads import CategoricalHead, refuse_mask
+from rlcore.agents.action_heads import CategoricalHead, bounds_of, refuse_mask
 from rlcore.agents.finite_checks import require_finite_outputs
 from rlcore.agents.networks import Network
 from rlcore.agents.reference_reader import ReferenceReader
@@ -37,11 +37,10 @@ class SquashedGaussianHead(nn.Module):
     def __init__(self, input_size: int, space: spaces.Box) -> None:
         super().__init__()
         self._shape, self._dtype = space.shape, space.dtype
-        low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
-        is_bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
-        if not np.issubdtype(space.dtype, np.floating) or not is_bounded.all():
+        low, high = bounds_of(space)
+        if not np.issubdtype(space.dtype, np.floating) or not np.isfinite([low, high]).all():
             raise ConfigError(
-                f"action space of a SAC must be a Box of floats with finite bounds, low below high, was {space}: "
+                f"action space of a SAC must be a Box of floats with finite bounds, was {space}: "
                 "let the action interpreter bound its actions"
             )
         self._low, self._high = low, high

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rlcore.agents.replay_memory import ReplayMemory, UniformDraw
 from rlcore.environment.rollout import Rollout
+from rlcore.foundation.errors import ContractError
 from rlcore.foundation.lanes import map_lanes
+from tests.agents_toy import discrete_sac_spec, dqn_spec, make_agent, make_rollout
 
 DISCOUNT = 0.5
 
@@ -147,3 +150,17 @@ def test_what_waits_is_in_the_state() -> None:
     # Nothing that learning does not need waits with them.
     waiting = whole.state_dict()["waiting"]
     assert {field.name for field in fields(Rollout)} == set(waiting) and waiting["components"] == {}
+
+
+@pytest.mark.parametrize("make_spec", [dqn_spec, discrete_sac_spec])
+def test_a_cut_where_nothing_is_possible_is_refused_with_its_place(make_spec: Any) -> None:
+    # The engine lets it pass, because nobody acts there; but what follows a cut is worth its best (or its average) action.
+    agent = make_agent(make_spec(warm_up_actions="policy") if make_spec is discrete_sac_spec else make_spec())
+    rollout = make_rollout(agent.training_policy(), masks="drawn")
+    step, lane = np.argwhere(rollout.truncated)[0]
+    next_mask = rollout.next_mask.copy()
+    next_mask[step, lane] = False
+    with pytest.raises(ContractError, match=rf"none possible for seed {lane} at step {step + 1}; nothing was learned"):
+        agent.learn(replace(rollout, next_mask=next_mask))
+    assert agent.cadence.memory.num_rows == 0
+    agent.learn(rollout)
