@@ -49,7 +49,7 @@ class ActionValues(nn.Module):
     ) -> None:
         super().__init__()
         if not isinstance(action_space, spaces.Discrete):
-            raise ConfigError(f"action space of a DQN must be Discrete, was {action_space}: take PPO or SAC, or offer choices")
+            raise ConfigError(f"action space of a DQN must be Discrete, was {action_space}: take PPO or A2C, or offer choices")
         self.network = network
         self.start = int(action_space.start)
         self.head = head

@@ -127,7 +127,10 @@ class SACAgent(Agent):
 
 
 def _require_space(spec: SACSpec | DiscreteSACSpec, action_space: gymnasium.Space[Any]) -> None:
+    others = "PPO or A2C for other spaces"
     if isinstance(spec, SACSpec) and not isinstance(action_space, spaces.Box):
-        raise ConfigError(f"action space of a SAC must be a Box with bounds, was {action_space}: take discrete_sac for choices")
+        raise ConfigError(
+            f"action space of a SAC must be a Box with bounds, was {action_space}: take discrete_sac for choices, {others}"
+        )
     if isinstance(spec, DiscreteSACSpec) and not isinstance(action_space, spaces.Discrete):
-        raise ConfigError(f"action space of a discrete SAC must be Discrete, was {action_space}: take sac for a Box")
+        raise ConfigError(f"action space of a discrete SAC must be Discrete, was {action_space}: take sac for a Box, {others}")

@@ -29,7 +29,8 @@ def encode_space(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.MultiDiscrete):
         return {"kind": "multi_discrete", "nvec": _tensor(space.nvec), "start": _tensor(space.start)}
     if isinstance(space, spaces.MultiBinary):
-        return {"kind": "multi_binary", "shape": list(space.shape)}
+        # gymnasium tells 2 from (2,).
+        return {"kind": "multi_binary", "shape": list(space.n) if isinstance(space.n, tuple) else space.n}
     raise ConfigError(f"saved spaces must be made of Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple, held {space}")
 
 

@@ -129,10 +129,21 @@ def test_loading_leaves_the_global_generator_alone(tmp_path: Path) -> None:
         spaces.Box(-1.0, 1.0, (), np.float64),
         spaces.Discrete(4, start=-2),
         spaces.MultiDiscrete([3, 4], start=[0, 1]),
+        spaces.MultiBinary(2),
+        spaces.MultiBinary([2]),
         spaces.MultiBinary((2, 3)),
         spaces.Dict({"b": spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (2, 2), np.float32)]), "a": spaces.Discrete(3)}),
     ],
-    ids=["box", "scalar box", "discrete", "multi discrete", "multi binary", "nested"],
+    ids=[
+        "box",
+        "scalar box",
+        "discrete",
+        "multi discrete",
+        "multi binary",
+        "multi binary of one row",
+        "multi binary of rows",
+        "nested",
+    ],
 )
 def test_spaces_survive(space: Any) -> None:
     assert decode_space(encode_space(space)) == space
