@@ -298,5 +298,20 @@ def note_ends(
     is_done = lanes.status.is_done
     result.is_truncated[position[is_done]] = (transition.truncated & ~transition.terminated)[is_done]
     finished = lanes.state if is_done.all() else take_lanes(lanes.state, is_done)
-    for name, value in parts.simulator.metrics(finished).items():
+    for name, value in metrics_of(parts, finished, int(is_done.sum())).items():
         result.metrics.setdefault(name, np.full(len(result.num_steps), np.nan))[position[is_done]] = value
+
+
+def metrics_of(parts: EnvironmentParts, finished: Any, count: int) -> dict[str, NDArray[np.float64]]:
+    """Return the metrics of finished lanes.
+
+    Raises:
+        ContractError: for a metric that is not one figure for each lane: NumPy would write one figure into all rows.
+    """
+    metrics = dict(parts.simulator.metrics(finished))
+    for name, value in metrics.items():
+        if np.shape(value) != (count,):
+            raise ContractError(
+                f"metric {name!r} of the simulator must have shape (lanes,) = ({count},), was of shape {np.shape(value)}"
+            )
+    return metrics

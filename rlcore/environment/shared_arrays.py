@@ -2,7 +2,8 @@
 
 A file holds a pickle (protocol 5) and, behind it, the memory of its arrays (out-of-band buffers, PEP 574). It is written with
 ``write``, so that a full ``/dev/shm`` is an error here, and the next place is tried: storing into a mapped file would end the
-process with SIGBUS. It is read by a copy-on-write mapping, so that arrays can be written to and nobody else sees it.
+process with SIGBUS. It is read by a copy-on-write mapping, so that arrays can be written to and nobody else sees it (by a copy,
+where there are many mappings already).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import struct
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +30,10 @@ _OWNER = "owner"  # a file that the living owner of a folder holds locked
 _ALIGNMENT = 64  # bytes: of a cache line, and more than any array needs
 _HEAD = struct.Struct("<QQ")  # length of the pickle, number of buffers; the buffers' lengths follow
 _MOMENT_SECONDS = 60.0  # between making a folder and locking it there is a moment
+
+# Each mapping keeps a file open, of which a process may have few (1024, or 256), and a job can have thousands of results.
+_MAX_MAPPINGS = 64
+_mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 class SharedFolder:
@@ -102,8 +108,7 @@ def write_shared(places: Sequence[Path], value: Any) -> Path:
 def read_shared(path: Path) -> Any:
     """Return the value that ``write_shared`` wrote. Its arrays can be written to; the file may be removed."""
     with path.open("rb") as file:
-        # Windows does not remove files that are mapped.
-        content = bytearray(file.read()) if sys.platform == "win32" else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        content = _mapped(file) or bytearray(file.read())
     memory = memoryview(content)
     num_bytes, num_buffers = _HEAD.unpack_from(memory)
     lengths = struct.unpack_from(f"<{num_buffers}Q", memory, _HEAD.size)
@@ -116,6 +121,15 @@ def read_shared(path: Path) -> Any:
         views.append(memory[at : at + length])
         at += length
     return pickle.loads(stream, buffers=views)
+
+
+def _mapped(file: IO[bytes]) -> mmap.mmap | None:
+    """Return the file's content as a mapping; None: not here, or not so many."""
+    if sys.platform == "win32" or len(_mappings) >= _MAX_MAPPINGS:  # Windows does not remove files that are mapped
+        return None
+    mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    _mappings.add(mapping)
+    return mapping
 
 
 def remove_abandoned() -> None:

@@ -20,7 +20,7 @@ from rlcore.environment.episode_jobs import merge_episodes
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Episodes, Passage, Rollout
 from rlcore.environment.seed_sampling import InterleavedDraw
-from rlcore.environment.steps import Fragment, RunningLanes, freeze_lanes, run_steps, start_lanes, thaw_lanes
+from rlcore.environment.steps import Fragment, RunningLanes, freeze_lanes, run_steps, shows_the_same, start_lanes, thaw_lanes
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.lanes import map_lanes
 
@@ -106,6 +106,11 @@ def freeze_groups(groups: Sequence[RunningLanes]) -> list[dict[str, Any]]:
 def thaw_groups(parts: EnvironmentParts, seeds: SeedSet[Any], frozen: Sequence[Mapping[str, Any]]) -> tuple[RunningLanes, ...]:
     """Return the groups that ``freeze_groups`` kept."""
     return tuple([thaw_lanes(parts, seeds, one) for one in frozen])
+
+
+def show_the_same(groups: Sequence[RunningLanes], frozen: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether groups that were thawed show what they showed when they were frozen, to the bit."""
+    return all(map(shows_the_same, groups, frozen))
 
 
 def _join_lanes(rollouts: Sequence[Rollout]) -> Rollout:

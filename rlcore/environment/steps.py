@@ -17,7 +17,16 @@ from rlcore.contracts.status import LaneStatus
 from rlcore.environment.engine import Lanes, Transition, advance, begin
 from rlcore.environment.episode_jobs import merge_episodes
 from rlcore.environment.parts import EnvironmentParts
-from rlcore.environment.rollout import Episodes, Passage, Rollout, auxiliary_numbers, check_length, decide, keep_transitions
+from rlcore.environment.rollout import (
+    Episodes,
+    Passage,
+    Rollout,
+    auxiliary_numbers,
+    check_length,
+    decide,
+    keep_transitions,
+    metrics_of,
+)
 from rlcore.foundation.errors import CheckpointError, ConfigError
 from rlcore.foundation.lanes import concat_lanes, map_lanes, num_lanes, stack_steps, take_lanes
 
@@ -131,7 +140,7 @@ def _finished(
         is_truncated=(transition.truncated & ~transition.terminated)[is_done],
         auxiliary_sums=take_lanes(running.auxiliary_sums, is_done),
         auxiliary_counts=take_lanes(running.auxiliary_counts, is_done),
-        metrics=dict(parts.simulator.metrics(lanes.state)),
+        metrics=metrics_of(parts, lanes.state, len(lanes.status.step)),
     )
     return episodes, lanes.status.seed_id, lanes.status.visit
 
@@ -216,6 +225,11 @@ def _remember(past: tuple[Any, ...], fresh: Any, needed: int) -> tuple[Any, ...]
     return tuple(log)
 
 
+def shows_the_same(running: RunningLanes, frozen: Mapping[str, Any]) -> bool:
+    """Whether lanes that were thawed show what they showed when they were frozen, to the bit."""
+    return _are_equal(_numbers(running.lanes.reference), frozen["shown"])
+
+
 def _replay(parts: EnvironmentParts, seeds: SeedSet[Any], status: LaneStatus, lane: int, actions: Any) -> Lanes:
     """Return one lane at the step that ``status`` says, from its seed and the last of ``actions`` (steps, lanes, …)."""
     at = slice(lane, lane + 1)
@@ -243,7 +257,7 @@ def _replay_as_shown(
     now = _numbers(lanes.reference)
     before = [leaf[lane : lane + 1] for leaf in shown]
     if not lanes.status.is_done[0] and len(now) == len(before) and all(map(_is_close, before, now)):
-        if not all(map(partial(np.array_equal, equal_nan=True), before, now)):
+        if not _are_equal(before, now):
             logger.warning("%s shows what it showed but for the last digits: the training goes on, not to the bit", where)
         return lanes
     raise CheckpointError(f"{where} must show what it showed before the checkpoint, did not: {remedy}")
@@ -254,6 +268,10 @@ def _numbers(reference: Any) -> list[NDArray[Any]]:
     leaves: list[NDArray[Any]] = []
     map_lanes(leaves.append, reference)
     return [leaf for leaf in leaves if leaf.dtype.kind in "biuf"]
+
+
+def _are_equal(ones: Sequence[NDArray[Any]], others: Sequence[NDArray[Any]]) -> bool:
+    return len(ones) == len(others) and all(map(partial(np.array_equal, equal_nan=True), ones, others))
 
 
 def _is_close(one: NDArray[Any], other: NDArray[Any]) -> bool:

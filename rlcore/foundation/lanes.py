@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.foundation.errors import ContractError
+
 Tree = TypeVar("Tree")
 LaneIds = NDArray[np.intp]
 
@@ -70,10 +72,20 @@ def concat_lanes(*trees: Tree) -> Tree:
 
 
 def pad_lanes(tree: Tree, length: int) -> Tree:
-    """Return the tree with its last lane repeated until there are ``length`` lanes."""
+    """Return the tree with its last lane repeated until there are ``length`` lanes.
+
+    Raises:
+        ContractError: for arrays of different lengths, of which no row belongs to a lane for sure.
+    """
+    count = num_lanes(tree)
+    missing = length - count
 
     def pad(leaf: NDArray[Any]) -> NDArray[Any]:
-        missing = length - len(leaf)
+        if len(leaf) != count:
+            raise ContractError(
+                "observations, masks and internal states must have one row for each lane, "
+                f"had {count} and {len(leaf)}: mend the part that makes them"
+            )
         return leaf if missing <= 0 else np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)])
 
     return map_lanes(pad, tree)

@@ -38,10 +38,10 @@ class Callback:
         """The key of the state in checkpoints; unique among the callbacks of a trainer."""
 
     def claims(self, phases: Sequence[str]) -> Sequence[Path]:
-        """Return the files (one of many will do) that nobody else may write to while this takes part in a training.
+        """Return the files (one of many will do) that nobody else may write to while this takes part in a training, or a test.
 
         Args:
-            phases: of the training: "train", "validation" (or "validation/<name>" for each of several sets).
+            phases: of the training: "train", "validation" (or "validation/<name>" for each of several sets); or "test" alone.
         """
         return ()
 
@@ -101,6 +101,15 @@ def check_mode(mode: str) -> None:
 def worst(mode: Literal["max", "min"]) -> float:
     """Return what every finite value is better than."""
     return -math.inf if mode == "max" else math.inf
+
+
+def is_judged_alike(what: str, state: dict[str, Any], monitor: str, mode: str) -> bool:
+    """Whether the best in a checkpoint was judged as it is judged now; a warning says if it was not."""
+    before = state.get("judged_by", [monitor, mode])  # older checkpoints do not say
+    if before != [monitor, mode]:
+        judged = f"{before[0]} ({before[1]}) before, and is by {monitor} ({mode}) now"
+        logger.warning("%s was judged by %s: the best is judged anew", what, judged)
+    return bool(before == [monitor, mode])
 
 
 def is_better(value: float, than: float, mode: Literal["max", "min"], min_delta: float = 0.0) -> bool:
@@ -179,9 +188,13 @@ class EarlyStopping(Callback):
             "best": self.best,
             "best_iteration": self.best_iteration,
             "best_agent": self._best_agent,
+            "judged_by": [self.monitor, self.mode],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if not is_judged_alike(f"early stopping {self.name!r}", state, self.monitor, self.mode):
+            self.reset()
+            return
         self.wait, self.num_judgements = state["wait"], state["num_judgements"]
         self.best, self.best_iteration = state["best"], state["best_iteration"]
         self._best_agent = copy.deepcopy(state["best_agent"])
@@ -220,7 +233,7 @@ class MetricsWriter(Callback):
         self._iteration = 0
 
     def claims(self, phases: Sequence[str]) -> Sequence[Path]:
-        return (self._folder / "train.csv",)
+        return (self._folder / "train.csv",) if "train" in phases else ()
 
     def reset(self) -> None:
         self._iteration = 0

@@ -85,13 +85,33 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def is_same_checkpoint(one: Path, other: Path) -> bool:
-    """Whether two files hold the same checkpoint, by the checksums that they state."""
+    """Whether two files hold the same checkpoint, by the checksums that they state.
+
+    Raises:
+        CheckpointError: one cannot be read.
+    """
     return _header(one) == _header(other)
 
 
+def require_storable(state: Any, where: str = "") -> None:
+    """Hold state to what a checkpoint can hold.
+
+    Raises:
+        ContractError: naming the place of what is neither plain data, tensor nor array.
+    """
+    _pack(state, where)
+
+
 def _header(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(_HEADER_LENGTH)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_HEADER_LENGTH)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(f"checkpoint {path} must be readable, was not: {error.strerror}")
 
 
 def latest_valid_checkpoint(folder: Path) -> Path | None:
@@ -123,7 +143,7 @@ def _checked_payload(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"checkpoint {path} must be readable, was not: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     if not content.startswith(_MAGIC):
         if content.startswith(_MAGIC_FAMILY):
             raise CheckpointError(
@@ -167,7 +187,7 @@ def _key(key: Any, where: str) -> str | int:
 
 def _as_tensor(array: np.ndarray[Any, Any], where: str) -> torch.Tensor:
     try:
-        return torch.from_numpy(np.array(array, order="C"))
+        return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
     except TypeError as error:
         raise ContractError(
             f"array {where} must hold numbers or booleans, was {array.dtype}: store it in another form"

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.whole_numbers import require_whole_number_or_none
-from rlcore.training.callbacks import CHECKPOINT, Callback, check_mode, is_better, is_of_validation, read_monitor, worst
+from rlcore.training.callbacks import (
+    CHECKPOINT,
+    Callback,
+    check_mode,
+    is_better,
+    is_judged_alike,
+    is_of_validation,
+    read_monitor,
+    worst,
+)
 from rlcore.training.checkpoint import checkpoints_in, is_same_checkpoint, iteration_of, write_checkpoint
 from rlcore.training.checkpoint_file_name import PLAIN_FILE_NAME, CheckpointFileName
 
@@ -85,14 +94,14 @@ class CheckpointWriter(Callback):
     def reset(self) -> None:
         self.best = worst(self.mode)
         self.best_iteration = 0
-        self._is_new_best = False
+        self._new_best: float | None = None  # of the iteration in progress, which may yet be abandoned
         self._kept: list[str] = []  # names of files, oldest first
         self._newest: dict[str, float] = {}  # values of the metrics that file names show
         self._written_at: float | None = None  # by this process's clock
         self._saved_iteration = 0  # the last one that lies in a checkpoint
 
     def claims(self, phases: Sequence[str]) -> Sequence[Path]:
-        return (self.folder / "latest.ckpt",)
+        return (self.folder / "latest.ckpt",) if "train" in phases else ()
 
     def check_start(self, resume_from: Path | None) -> None:
         existing = checkpoints_in(self.folder)
@@ -124,12 +133,14 @@ class CheckpointWriter(Callback):
             self._judge(trainer, self.monitor)
 
     def on_iteration_end(self, trainer: Trainer, vessel: TrainingVessel) -> None:
+        is_new_best = self._new_best is not None
+        if self._new_best is not None:
+            self.best, self.best_iteration, self._new_best = self._new_best, trainer.iteration, None
         metrics = trainer.metrics
         self._newest |= {name: metrics[name] for name in self._file_name.metrics if name in metrics}
         is_due = self.every_n_iters is not None and trainer.iteration % self.every_n_iters == 0
         is_last = self.save_on_end and trainer.status != "running"
-        if is_due or is_last or self._is_new_best or self._is_time():
-            self._is_new_best = False
+        if is_due or is_last or is_new_best or self._is_time():
             self._write(trainer, vessel)
             self._written_at = time.monotonic()
 
@@ -143,11 +154,14 @@ class CheckpointWriter(Callback):
             "best_iteration": self.best_iteration,
             "kept": list(self._kept),
             "newest": dict(self._newest),
+            "judged_by": [self.monitor, self.mode],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.reset()
-        self.best, self.best_iteration = state["best"], state["best_iteration"]
+        what = f"checkpoint writer {self.name!r}"
+        if state["best_iteration"] and (self.monitor is None or is_judged_alike(what, state, self.monitor, self.mode)):
+            self.best, self.best_iteration = state["best"], state["best_iteration"]
         self._kept, self._newest = list(state["kept"]), dict(state["newest"])
 
     def _holds(self, checkpoint: Path, existing: Sequence[Path]) -> bool:
@@ -158,7 +172,7 @@ class CheckpointWriter(Callback):
     def _judge(self, trainer: Trainer, monitor: str) -> None:
         value = read_monitor(trainer.metrics, monitor)
         if value is not None and is_better(value, self.best, self.mode):
-            self.best, self.best_iteration, self._is_new_best = value, trainer.iteration, True
+            self._new_best = value
 
     def _is_time(self) -> bool:
         if self.every_seconds is None:
@@ -199,6 +213,8 @@ class CheckpointWriter(Callback):
         for name, path in (("latest.ckpt", self.latest_path), ("best.ckpt", self.best_path)):
             if path is not None and self.pointers is not None:
                 self._point(name, path)
+        if self.best_path is None and (self.folder / "best.ckpt").is_symlink():  # to one that is not judged the best any more
+            (self.folder / "best.ckpt").unlink()
 
     def _point(self, name: str, target: Path) -> None:
         temporary = self.folder / f".{name}.new"

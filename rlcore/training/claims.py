@@ -1,4 +1,4 @@
-"""One training at a time writes to a file: claims by locks of the operating system, which end with whoever holds them."""
+"""One training or test at a time writes to a file: claims by locks of the operating system, which end with whoever holds them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def claimed(claimants: Sequence[Claimant], phases: Sequence[str]) -> Iterator[No
     """Hold all that the claimants are going to write, for the length of the block; makes the folders.
 
     Raises:
-        ConfigError: another training holds it, two claimants want the same, or it cannot be written there.
+        ConfigError: another training or test holds it, two claimants want the same, or it cannot be written there.
     """
     holders: dict[Path, str] = {}
     with ExitStack() as stack:
@@ -46,7 +46,7 @@ def claimed(claimants: Sequence[Claimant], phases: Sequence[str]) -> Iterator[No
 
 
 def lock_path(path: Path) -> Path:
-    """Return where the lock on ``path`` lies while a training writes there, or after it was killed."""
+    """Return where the lock on ``path`` lies while somebody writes there, or after it was killed."""
     return path.with_name(f".{path.name}.lock")
 
 
@@ -58,7 +58,7 @@ def _locked(path: Path) -> Iterator[None]:
         stream = _open_and_lock(lock)
     except BlockingIOError:
         raise ConfigError(
-            f"{path} must be written by one training at a time, another that is still running writes there: "
+            f"{path} must be written by one training or test at a time, another that is still running writes there: "
             "choose another folder, or wait for its end"
         ) from None
     except OSError as error:
@@ -94,6 +94,4 @@ def _lock(stream: IO[bytes]) -> None:
     except BlockingIOError:
         raise
     except OSError as error:  # a file system without locks
-        logger.warning(
-            "%s cannot be locked (%s): nothing keeps a second training from writing there", stream.name, error.strerror
-        )
+        logger.warning("%s cannot be locked (%s): nothing keeps a second one from writing there", stream.name, error.strerror)

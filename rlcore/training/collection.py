@@ -17,7 +17,7 @@ from rlcore.environment.episode_table import EpisodeTable, build_episode_table
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Episodes, Passage, Rollout
 from rlcore.environment.seed_sampling import training_draw
-from rlcore.environment.step_jobs import StepJob, collect_steps, freeze_groups, start_groups, thaw_groups
+from rlcore.environment.step_jobs import StepJob, collect_steps, freeze_groups, show_the_same, start_groups, thaw_groups
 from rlcore.environment.steps import RunningLanes
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.whole_numbers import require_whole_number
@@ -30,6 +30,7 @@ class Collected:
     rollout: Rollout
     table: EpisodeTable  # without rows where no episode ended
     figures: dict[str, float] = field(default_factory=dict)  # finite, besides what the table says
+    is_replay_exact: bool = True  # False where episodes that were replayed after a checkpoint show other last digits
 
 
 class Collection(ABC):
@@ -108,6 +109,7 @@ class StepCollection(Collection):
         self._steps_per_lane = steps_per_iteration // at_once
         self._num_lanes, self._num_groups = num_lanes, num_groups
         self._groups: tuple[RunningLanes, ...] | None = None
+        self._is_replay_exact = True  # since a checkpoint was loaded
         self._frozen: Any = None  # what to go on from where there are no groups in memory; None: nothing was ever started
 
     def collect(
@@ -118,6 +120,7 @@ class StepCollection(Collection):
             groups = start_groups(parts, policy, seeds, passage, self._num_groups)
         elif groups is None:
             groups = thaw_groups(parts, seeds, self._frozen)
+            self._is_replay_exact &= show_the_same(groups, self._frozen)
         try:
             fragment = collect_steps(backend, StepJob(parts, policy, seeds, groups, self._steps_per_lane, passage))
         except BaseException:
@@ -127,7 +130,8 @@ class StepCollection(Collection):
         self._frozen, self._groups = None, fragment.running
         finished = fragment.finished or Episodes(None, np.zeros(0, np.int64), np.zeros(0), {}, np.zeros(0, bool))
         table = build_episode_table(JobResult(finished, {}), parts.reward, seeds, fragment.finished_seed_id)
-        return Collected(fragment.rollout, table, {"reward_per_step": float(fragment.rollout.reward.mean())})
+        figures = {"reward_per_step": float(fragment.rollout.reward.mean())}
+        return Collected(fragment.rollout, table, figures, self._is_replay_exact)
 
     def shortened(self, count: int) -> StepCollection:
         return StepCollection(count * self._num_lanes * self._num_groups, self._num_lanes, self._num_groups)
@@ -140,4 +144,4 @@ class StepCollection(Collection):
         return {"lanes": self._frozen if self._groups is None else freeze_groups(self._groups)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._groups, self._frozen = None, state["lanes"]
+        self._groups, self._frozen, self._is_replay_exact = None, state["lanes"], True

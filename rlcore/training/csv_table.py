@@ -10,6 +10,8 @@ from pathlib import Path
 from rlcore.foundation.atomic_files import remove_half_written, write_atomically
 from rlcore.training.table_file import KEY, Row, TableFile
 
+_TERMINATOR = "\r\n"  # of the writer: it quotes cells that hold a character of it. Files have "\n" alone
+
 
 class CsvTable(TableFile):
     """Floats are written so that they read back to the same bits; absent cells are empty."""
@@ -61,13 +63,21 @@ class CsvTable(TableFile):
         return list(csv.DictReader(io.StringIO(whole), restval=""))
 
     def _text(self) -> str:
-        return self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        # Not as text, which takes every kind of line break for a line feed, those within cells too.
+        return self.path.read_bytes().decode() if self.path.exists() else ""
+
+
+class _Lines(list[str]):
+    """What a csv writer writes to: whole lines, one at a time."""
+
+    def write(self, line: str) -> None:
+        self.append(line.removesuffix(_TERMINATOR) + "\n")
 
 
 def _encoded(columns: Sequence[str], rows: Sequence[Row], *, with_header: bool) -> bytes:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    lines = _Lines()
+    writer = csv.DictWriter(lines, columns, restval="", extrasaction="ignore", lineterminator=_TERMINATOR)
     if with_header:
         writer.writeheader()
     writer.writerows(rows)
-    return stream.getvalue().encode()
+    return "".join(lines).encode()

@@ -38,7 +38,9 @@ class EpisodeFiles:
         self._stems = {_stem(kind) for kind in self._phases if kind != "test"}  # of the files of this training
 
     def claims(self, phases: Sequence[str]) -> list[Path]:
-        """Learn which phases the training has; returns the file of each kind of phase that is written."""
+        """Learn which phases the training has; returns the file of each kind of phase that is written by it, or by a test."""
+        if "train" not in phases:
+            return [self._folder / f"{_stem(kind)}.{self._suffix}" for kind in self._phases if kind in phases]
         kinds = [kind for kind in self._phases if kind != "test"]
         self._stems = {_stem(phase) for phase in phases if phase.split("/", 1)[0] in kinds}
         return [self._folder / f"{_stem(kind)}.{self._suffix}" for kind in kinds]

@@ -48,10 +48,10 @@ class Logger:
         """Take the episodes of a phase: "train", "validation" (a further set: "validation/<name>") or "test"."""
 
     def claims(self, phases: Sequence[str]) -> Sequence[Path]:
-        """Return the files (one of many will do) that nobody else may write to while this takes part in a training.
+        """Return the files (one of many will do) that nobody else may write to while this takes part in a training, or a test.
 
         Args:
-            phases: of the training: "train", "validation" (or "validation/<name>" for each of several sets).
+            phases: of the training: "train", "validation" (or "validation/<name>" for each of several sets); or "test" alone.
         """
         return ()
 

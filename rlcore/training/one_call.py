@@ -19,8 +19,10 @@ from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.foundation.errors import ConfigError
 from rlcore.foundation.random_streams import RandomStreams
+from rlcore.foundation.whole_numbers import require_whole_number_or_none
 from rlcore.training.callbacks import Callback
 from rlcore.training.checkpoint import read_checkpoint
+from rlcore.training.claims import claimed
 from rlcore.training.loggers import Logger, close_all, send_episodes, send_metrics
 from rlcore.training.metrics import episode_metrics
 from rlcore.training.results import FitResult
@@ -110,12 +112,14 @@ def train(
         num_groups=num_groups,
         root_seed=root_seed,
     )
+    fast_dev_run = require_whole_number_or_none("fast_dev_run", fast_dev_run)
+    if fast_dev_run is not None:
+        vessel = vessel.shortened(fast_dev_run)  # here, so that what is given back is what was trained
     trainer = Trainer(
         max_iters=max_iters,
         val_every_n_iters=val_every_n_iters,
         concurrency=concurrency,
         finite_env_type=finite_env_type,
-        fast_dev_run=fast_dev_run,
         callbacks=callbacks,
         loggers=loggers,
         wall_clock_budget_seconds=wall_clock_budget_seconds,
@@ -154,13 +158,14 @@ def backtest(
     """
     loggers = tuple(loggers)
     streams, seeds = RandomStreams(root_seed), as_seed_set(initial_states)
-    with backend_like_here(finite_env_type, concurrency) as backend:
-        table = evaluate(
-            parts, _acting(policy, parts), seeds, streams, "test", num_lanes, allow_failed=allow_failed, backend=backend
-        )
-    send_episodes(loggers, "test", 0, table)
-    send_metrics(loggers, 0, episode_metrics("test", table))
-    close_all(loggers)
+    with claimed(loggers, ["test"]):
+        with backend_like_here(finite_env_type, concurrency) as backend:
+            table = evaluate(
+                parts, _acting(policy, parts), seeds, streams, "test", num_lanes, allow_failed=allow_failed, backend=backend
+            )
+        send_episodes(loggers, "test", 0, table)
+        send_metrics(loggers, 0, episode_metrics("test", table))
+        close_all(loggers)
     return table
 
 

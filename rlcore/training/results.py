@@ -21,7 +21,7 @@ class FitResult:
     num_episodes: int  # of training, likewise
     num_steps: int  # of training, likewise
     metrics: dict[str, float]  # of the last finished iteration
-    is_resume_exact: bool  # False once a continuation happened under other versions, threads or devices
+    is_resume_exact: bool  # False once one was not: other versions, threads or devices, or a replay that was only close
     seconds: dict[str, float]  # wall clock of this call by phase; no metric, because it is never the same twice
 
 

@@ -169,7 +169,7 @@ class Trainer:
             raise ConfigError("test_seeds of the vessel must hold at least one seed to test, held none")
         if ckpt_path is not None:
             self._load_agent(Path(ckpt_path), vessel)
-        with self._build_backend() as backend:
+        with claimed((*self.callbacks, *self.loggers), ["test"]), self._build_backend() as backend:
             self._call("on_test_start", vessel)
             with self._timed("test"):
                 table = vessel.evaluate(vessel.test_seeds, "test", backend)
@@ -194,6 +194,7 @@ class Trainer:
             iteration=before.iteration + 1,
             num_episodes=before.num_episodes + len(collected.table),
             num_steps=before.num_steps + collected.rollout.num_steps,
+            is_resume_exact=before.is_resume_exact and collected.is_replay_exact,
         )
         self._publish(train_metrics(collected, figures, self._progress))
         self._log_episodes("train", collected.table)

@@ -18,10 +18,11 @@ from rlcore.environment.episode_table import EpisodeTable
 from rlcore.environment.evaluation import evaluate
 from rlcore.environment.parts import EnvironmentParts
 from rlcore.environment.rollout import Passage
-from rlcore.foundation.errors import ConfigError
+from rlcore.foundation.errors import ConfigError, ContractError
 from rlcore.foundation.fingerprints import canonical_json, fingerprint_of
 from rlcore.foundation.random_streams import RandomStreams
 from rlcore.foundation.whole_numbers import require_whole_number
+from rlcore.training.checkpoint import require_storable
 from rlcore.training.collection import Collected, Collection, EpisodeCollection, StepCollection
 from rlcore.training.resume import code_fingerprint, flattened
 
@@ -97,19 +98,19 @@ class TrainingVessel:
         return evaluate(self.parts, policy, seeds, self.streams, phase, self.num_lanes, backend=backend)
 
     def shortened(self, count: int) -> TrainingVessel:
-        """Return a vessel with the same agent for a quick trial.
+        """Return a vessel with the same agent for a quick trial; shortened again by as much, it stays what it is.
 
         Args:
             count: so many seeds of each set, and so many episodes (or steps of every lane) an iteration.
         """
         short = copy.copy(self)
-        short.train_seeds = FirstSeeds(self.train_seeds, count)
+        short.train_seeds = _first(self.train_seeds, count)
         sets = self.validation_seeds
         if isinstance(sets, Mapping):
-            short.validation_seeds = {name: FirstSeeds(seeds, count) for name, seeds in sets.items()}
+            short.validation_seeds = {name: _first(seeds, count) for name, seeds in sets.items()}
         elif sets is not None:
-            short.validation_seeds = FirstSeeds(sets, count)
-        short.test_seeds = self.test_seeds and FirstSeeds(self.test_seeds, count)
+            short.validation_seeds = _first(sets, count)
+        short.test_seeds = self.test_seeds and _first(self.test_seeds, count)
         short._collection = self._collection.shortened(count)
         return short
 
@@ -158,6 +159,10 @@ def _refuse_other_than_plain(config: Mapping[str, Mapping[str, Any]]) -> None:
             raise ConfigError(
                 f"config of the vessel must be plain data and finite numbers, {key} was {value!r}: checkpoints are compared by it"
             ) from error
+    try:
+        require_storable(config)
+    except ContractError as error:
+        raise ConfigError(f"config of the vessel must be plain data and finite numbers, was not: {error}") from error
 
 
 def _check_set_names(validation_seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]] | None) -> None:
@@ -167,6 +172,10 @@ def _check_set_names(validation_seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]]
                 f"names of validation sets must be letters, digits, '_', '-' and '.', was {name!r}: "
                 "they become a part of metrics' and files' names"
             )
+
+
+def _first(seeds: SeedSet[Any], count: int) -> SeedSet[Any]:
+    return seeds if len(seeds) <= count else FirstSeeds(seeds, count)
 
 
 def _fingerprints(seeds: SeedSet[Any] | Mapping[str, SeedSet[Any]] | None) -> Any:

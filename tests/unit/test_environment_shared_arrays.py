@@ -89,7 +89,7 @@ dtypes = st.one_of(
 shapes = arrays_of.array_shapes(min_dims=0, min_side=0, max_side=5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(value=st.lists(arrays_of.arrays(dtypes, shapes), max_size=5))
 def test_any_arrays_arrive_bit_by_bit_and_aligned(value, tmp_path_factory):
     again = read_shared(write_shared([tmp_path_factory.mktemp("any") / "file"], value))
@@ -223,3 +223,20 @@ def test_a_place_without_locks_is_used_and_never_cleared(places, monkeypatch):
         remove_abandoned()
         assert len(left_in(places)) == 2
     assert left_in(places) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_thousands_of_results_at_once_need_few_open_files(tmp_path):
+    """A mapping keeps its file open, and a process may have 1024 of them on most machines, or 256."""
+    import resource
+
+    path = write_shared([tmp_path / "file"], np.arange(5))
+    with path.open("rb") as file:
+        highest = file.fileno()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 150, before[1]))
+    try:
+        values = [read_shared(path) for _ in range(1000)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert all(value.tolist() == [0, 1, 2, 3, 4] and value.flags.writeable for value in values)

@@ -102,7 +102,7 @@ def test_five_workers_give_the_same_bits():
     assert_same(ours, run(InlineBackend(), [6, 10], looped_spend_parts(), num_groups=7))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     world=st.builds(random_world, st.integers(0, 2**32), st.integers(1, 9)),
     form=st.sampled_from(sorted(FORMS)),

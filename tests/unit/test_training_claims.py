@@ -50,7 +50,9 @@ def test_a_second_training_in_one_folder_is_refused_before_it_touches_anything(t
 
     def second():
         before = sorted(tmp_path.iterdir())
-        with pytest.raises(ConfigError, match="must be written by one training at a time, another that is still running") as told:
+        with pytest.raises(
+            ConfigError, match="must be written by one training or test at a time, another that is still running"
+        ) as told:
             Trainer(max_iters=1, **WRITERS[kind](tmp_path)).fit(toy_vessel(root_seed=9))
         messages.append(str(told.value))
         assert sorted(tmp_path.iterdir()) == before
@@ -97,7 +99,7 @@ def test_a_file_system_without_locks_is_told_of(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr("rlcore.foundation.file_locks.fcntl.flock", refuse)
     Trainer(max_iters=1, callbacks=[MetricsWriter(tmp_path)]).fit(toy_vessel())
-    assert "cannot be locked (No locks available): nothing keeps a second training from writing there" in caplog.text
+    assert "cannot be locked (No locks available): nothing keeps a second one from writing there" in caplog.text
 
 
 @pytest.mark.parametrize("kind", WRITERS)

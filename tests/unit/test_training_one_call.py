@@ -217,3 +217,14 @@ def test_loggers_of_a_backtest_may_come_one_by_one():
     policy = SameAction(walk_parts().action_interpreter.action_space, 0)
     backtest(walk_parts(), policy, WalkSeeds(STARTS), root_seed=0, num_lanes=2, loggers=(one for one in [Telling()]))
     assert told == ["episodes", "metrics", "close"]
+
+
+def test_a_trial_says_all_that_a_whole_training_says(tmp_path):
+    """A script that runs through with fast_dev_run runs through without."""
+    writer = CheckpointWriter(tmp_path, monitor="train/return/mean")
+    trained = train_walk(fast_dev_run=2, callbacks=[writer])
+    trained.load(writer.best_path)
+    for trainer in (Trainer(max_iters=4, fast_dev_run=2), Trainer(max_iters=4)):
+        assert trainer.fit(trained.vessel, writer.latest_path).num_episodes == 8
+    with pytest.raises(ConfigError, match="fast_dev_run must be"):
+        train_walk(fast_dev_run=0)

@@ -10,6 +10,7 @@ from rlcore.agents import builtin_agents
 from rlcore.agents.build_agent import build_agent
 from rlcore.contracts.policy import Decision
 from rlcore.contracts.seeds import SequenceSeedSet
+from rlcore.environment.backends import InlineBackend
 from rlcore.environment.looped import looped_parts
 from rlcore.foundation.errors import CheckpointError
 from rlcore.foundation.registry import Registry
@@ -281,8 +282,37 @@ def test_a_replay_that_differs_in_its_last_digits_goes_on_and_says_so(tmp_path, 
         load(state)
 
     vessel.load_state_dict = load_with_a_change
-    fit(tmp_path, vessel, 5)
+    result, end = fit(tmp_path, vessel, 5)
     assert ("not to the bit" in caplog.text) == is_said
+    assert result.is_resume_exact == end["trainer"]["is_resume_exact"] == (not is_said)
+    assert fit(tmp_path, hover("toy"), 6)[0].is_resume_exact == (not is_said)  # once inexact, always
+
+
+class Breaks(ToyAgent):
+    """Cannot act when it first goes on."""
+
+    has_broken = False
+
+    def training_policy(self):
+        policy = super().training_policy()
+        if not self.has_broken:
+            self.has_broken = True
+            policy.decide = lambda *arguments: 1 / 0
+        return policy
+
+
+def test_an_inexact_replay_is_still_one_after_a_failure_in_between(tmp_path):
+    fit(tmp_path, hover("toy"), 3)
+    vessel = hover_vessel(Breaks())
+    state = read_checkpoint(tmp_path / "latest.ckpt")["vessel"]
+    state["lanes"][1]["shown"] = [leaf * (1 + 1e-7) for leaf in state["lanes"][1]["shown"]]
+    vessel.load_state_dict(state)
+    with InlineBackend() as backend:
+        with pytest.raises(ZeroDivisionError):
+            vessel.collect(backend)
+        assert not vessel.collect(backend).is_replay_exact
+        vessel.load_state_dict(read_checkpoint(tmp_path / "latest.ckpt")["vessel"])
+        assert vessel.collect(backend).is_replay_exact
 
 
 class Gusty(Hover):
