@@ -10,8 +10,10 @@ import pytest
 
 from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from flows.tracking import run_recorder
+from flows.tracking.operations import SetTags
 from flows.tracking.params import params_of
 from flows.tracking.run_recorder import Tracking, replay_waiting, spool_folder
+from flows.tracking.spool import Spool
 from flows.tracking.stores import artifact_root, experiment_id, open_client
 from rlcore.config.loading import load_experiment
 
@@ -128,6 +130,35 @@ def test_an_outage_neither_stops_the_run_nor_loses_a_figure(tmp_path: Path, monk
     assert _history(tmp_path, child_run.info.run_id, "train/loss") == [(step, 1.0 + step) for step in range(4)]
     assert child_run.info.status == "FINISHED"
     assert not list(spool_folder(tmp_path).glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("torn_bytes", [1, 2, 20])
+def test_a_line_torn_by_a_kill_takes_no_other_with_it(tmp_path: Path, torn_bytes: int) -> None:
+    operations = [SetTags(run_key="one", tags={"number": str(number)}) for number in range(4)]
+    spool = Spool(tmp_path / "waiting.jsonl", "experiment")
+    spool.append(operations[:2])
+    spool.path.write_bytes(spool.path.read_bytes()[:-torn_bytes])
+    Spool(spool.path, "experiment").append(operations[2:])
+    # One whose end of line alone is missing was said in full.
+    assert spool.read() == [operations[0], *operations[1 if torn_bytes == 1 else 2 :]]
+
+
+@pytest.mark.parametrize("length", [0, 5])
+def test_a_spool_whose_first_line_was_torn_says_its_experiment_anew(tmp_path: Path, length: int) -> None:
+    operation = SetTags(run_key="one", tags={})
+    spool = Spool(tmp_path / "waiting.jsonl", "experiment")
+    spool.append([operation])
+    spool.path.write_bytes(spool.path.read_bytes()[:length])
+    spool.append([operation])
+    existing = Spool.open_existing(spool.path)
+    assert existing is not None and (existing.experiment, existing.read()) == ("experiment", [operation])
+
+
+def test_what_waits_may_hold_any_character(tmp_path: Path) -> None:
+    operation = SetTags(run_key="one", tags={"note": "é\u2028\x85\n\r\x0b end"})
+    spool = Spool(tmp_path / "waiting.jsonl", "experiment")
+    spool.append([operation])
+    assert spool.read() == [operation]
 
 
 def test_what_mlflow_refuses_is_left_out_and_does_not_hold_up_the_rest(tmp_path: Path) -> None:
