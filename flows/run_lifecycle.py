@@ -13,6 +13,7 @@ from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict
 
 from flows.cache_keys import CacheKeys
+from flows.cli.exit_codes import TERMINATED
 from flows.home import Home
 from flows.housekeeping.leftovers import close_in_prefect, close_leftovers
 from flows.run_records import OwnedRun, RunRecord, own_run
@@ -110,7 +111,7 @@ def _ended_properly(run: OwnedRun) -> Iterator[None]:
         raise
     except BaseException as error:  # SIGTERM and Ctrl-C are no Exceptions
         run.update(message=f"{type(error).__name__}: {error}")
-        run.end("failed" if isinstance(error, Exception) else "interrupted")
+        run.end("failed" if _is_failure(error) else "interrupted")
         raise
 
 
@@ -120,6 +121,12 @@ def _tracking_closed(tracking: FlowTracking) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        is_failure = isinstance(error, Exception) and not isinstance(error, RunInterruptedError)
-        tracking.abandon("FAILED" if is_failure else "KILLED")
+        tracking.abandon("FAILED" if _is_failure(error) else "KILLED")
         raise
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Return whether the run failed by itself, and was not ended from outside."""
+    if isinstance(error, SystemExit):
+        return error.code != TERMINATED  # a user's part may end the process, too
+    return isinstance(error, Exception) and not isinstance(error, RunInterruptedError)

@@ -45,10 +45,10 @@ def exit_code_of(application: Typer, arguments: list[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return _answer(arguments, "Interrupted", "interrupted", INTERRUPTED)
     except SystemExit as error:
-        if error.code != TERMINATED:
-            raise
-        print("terminated", file=sys.stderr)
-        return _answer(arguments, "Terminated", "terminated", TERMINATED)
+        if error.code == TERMINATED:
+            print("terminated", file=sys.stderr)
+            return _answer(arguments, "Terminated", "terminated", TERMINATED)
+        return _with_traceback(arguments, error)  # a user's part ended the process: with code 0, too, nothing was done
     except BrokenPipeError:
         # The reader of our output has gone (| head): nobody is left to be told.
         sys.stderr.close()
@@ -69,6 +69,10 @@ def _failure(arguments: list[str], error: Exception) -> int:
         message = f"the disk must have room{where}, it is full: free some (fillwright gc), and give the same command again"
         print(f"error: {message}", file=sys.stderr)
         return _answer(arguments, type(error).__name__, message, FAILED)
+    return _with_traceback(arguments, error)
+
+
+def _with_traceback(arguments: list[str], error: BaseException) -> int:
     traceback.print_exception(error)
     return _answer(arguments, type(error).__name__, str(error), FAILED)
 

@@ -20,6 +20,7 @@ from mlflow.entities import Run
 
 from flows.cache_keys import CacheKeys
 from flows.cli.experiments import load
+from flows.cli.init import TASK_PLUGIN
 from flows.cli.run_figures import lines_of
 from flows.home import Home
 from flows.run_experiment import run_experiment
@@ -185,6 +186,19 @@ def test_the_order_of_validation_sets_outlives_the_runs_own_file(folder: Path, h
 def test_a_training_that_ends_before_it_was_judged_says_what_to_change(folder: Path, home: Home, first: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"judged at least once before it ends, the budget of .* was used up after iteration 0"):
         _run(folder, home, "seeds=[0]", "training.wall_clock_budget_seconds=1e-6")
+
+
+def test_a_part_that_ends_the_process_is_a_failed_run(folder: Path, home: Home, first: dict[str, Any], tmp_path: Path) -> None:
+    plugin, step = (folder / TASK_PLUGIN).read_text(), "    def step(self, action: int) -> None:\n"
+    assert step in plugin
+    (tmp_path / TASK_PLUGIN).write_text(plugin.replace(step, f"{step}        raise SystemExit(0)\n"))
+    (tmp_path / "experiment.yaml").write_bytes((folder / "experiment.yaml").read_bytes())
+    before = {record.run for record in read_records(home)}
+    with pytest.raises(SystemExit):
+        _run(tmp_path, home, "seeds=[0]", "training.iterations=1", "training.validate_every=1")
+    (record,) = (record for record in read_records(home) if record.run not in before)
+    assert (record.status, record.message) == ("failed", "SystemExit: 0")
+    assert {run.info.status for run in _family(home, record.run)} == {"FAILED"}
 
 
 KILLED = """
