@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from rlcore.config.build import build_parts, build_task, build_vessel
 from rlcore.config.execution_experiment import ExecutionExperiment
 from rlcore.config.experiment import ExperimentSpec
+from rlcore.config.monitors import check_figures, monitors_of
 from rlcore.config.task_experiment import TaskExperiment
 from rlcore.config.task_specs import TaskSeeds
 from rlcore.config.training_specs import TrainingSpec
@@ -79,7 +80,7 @@ def estimate(experiment: ExperimentSpec) -> Estimate | None:
     """Run the trial and scale it up; None where the market (a plugin's) offers none.
 
     Raises:
-        ConfigError: where the parts do not fit together.
+        ConfigError: where the parts do not fit together, or something is monitored that episodes do not have.
     """
     with tempfile.TemporaryDirectory(prefix="fillwright-trial-") as folder:
         ground = _ground(experiment, Path(folder))
@@ -87,7 +88,10 @@ def estimate(experiment: ExperimentSpec) -> Estimate | None:
             return None
         small, scale = _shortened(experiment.training, ground.num_episodes)
         trial = experiment.model_copy(update={"training": small})
-        collected, collect_seconds, update_seconds = _run_trial(build_vessel(trial, ground.parts, ground.seeds, seed=0))
+        vessel = build_vessel(trial, ground.parts, ground.seeds, seed=0)
+        collected, collect_seconds, update_seconds = _run_trial(vessel)
+    if len(collected.table):
+        check_figures(monitors_of(experiment), ("train", *vessel.validation_sets), collected.table.figures)
     training = experiment.training
     trial_mib = _num_bytes(collected.rollout) / _MIB
     # The table holds what ended: with steps, at times nothing.

@@ -6,7 +6,7 @@ The names are those of ``rlcore.training.metrics``. What a simulator or an agent
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rlcore.config.experiment import ExperimentSpec
 from rlcore.foundation.errors import ConfigError, nearest_name
@@ -14,7 +14,8 @@ from rlcore.foundation.errors import ConfigError, nearest_name
 KeyPath = tuple[str, ...]
 
 _COUNTS = "num_episodes|num_failed|truncated_fraction"
-_STATISTIC = ".+/(mean|std|num_missing)"
+_STATISTICS = ("mean", "std", "num_missing")
+_STATISTIC = f".+/({'|'.join(_STATISTICS)})"
 _OF_TRAINING = re.compile(f"train/({_COUNTS}|total_episodes|total_steps|reward_per_step|update/.+|{_STATISTIC})")
 _OF_ONE_SET = re.compile(f"({_COUNTS}|{_STATISTIC})")
 # What only a set's name can stand before: with one set, which has no name, this is a set that is not there.
@@ -45,6 +46,26 @@ def check_monitor(path: KeyPath, monitor: str, phases: Sequence[str] | None) -> 
     hint = _hint(monitor, phases or ("validation",))
     forms = [f"{phase}/<figure>/mean" for phase in phases or ("validation",)]
     raise ConfigError(f"{'.'.join(path)} must be train/<figure>/mean or {' or '.join(forms)}, was {monitor!r}{hint}")
+
+
+def check_figures(monitors: Iterable[tuple[KeyPath, str]], phases: Sequence[str], figures: Collection[str]) -> None:
+    """Refuse figures that no episode has: ``check_monitor`` sees only the form of a name.
+
+    Args:
+        monitors: (key path, metric).
+        phases: "train", and those of the validation sets.
+        figures: of the episodes of a trial.
+
+    Raises:
+        ConfigError: naming the nearest figure that there is.
+    """
+    for path, monitor in monitors:
+        phase = next((phase for phase in phases if monitor.startswith(f"{phase}/")), None)
+        figure, _, statistic = monitor.removeprefix(f"{phase}/").rpartition("/")
+        if phase is None or statistic not in _STATISTICS or monitor.startswith("train/update/") or figure in figures:
+            continue
+        hint = nearest_name(figure, figures) or f": they have {', '.join(sorted(figures))}"
+        raise ConfigError(f"{'.'.join(path)} must name a figure that episodes have, was {monitor!r} with {figure!r}{hint}")
 
 
 def _hint(monitor: str, phases: Sequence[str]) -> str:

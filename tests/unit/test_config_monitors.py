@@ -12,6 +12,7 @@ import pytest
 from flows.cli.experiments import load
 from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from rlcore.config.build import build_task, build_trainer, build_vessel
+from rlcore.config.estimate import estimate
 from rlcore.config.loading import load_experiment
 from rlcore.config.monitors import check_monitor
 from rlcore.config.task_experiment import TaskExperiment
@@ -90,6 +91,27 @@ def test_every_metric_of_a_training_may_be_monitored(file: Path, tmp_path: Path)
     assert {"train/return/mean", "validation/near/return/mean", "validation/far/num_episodes"} <= set(metrics)
     for name in metrics:
         load_experiment(file, [*quick, SETS, f"training.checkpoints.monitor={name}"])
+
+
+@pytest.mark.parametrize("section", ["checkpoints={", "early_stopping={patience: 1, "])
+def test_a_trial_finds_a_figure_that_no_episode_has(file: Path, section: str) -> None:
+    def estimated(monitor: str, *sets: str) -> None:
+        estimate(load_experiment(file, [*sets, f"training.{section}monitor: {monitor}}}"]))
+
+    for wrong in ("validation/retrun/mean", "train/retrun/std"):
+        with pytest.raises(ConfigError, match=rf"monitor must name a figure that episodes have, was '{wrong}' .*mean 'return'\?"):
+            estimated(wrong)
+    with pytest.raises(
+        ConfigError, match=r"was 'validation/far/walls/mean' with 'walls': they have .*num_steps, return, reward/"
+    ):
+        estimated("validation/far/walls/mean", SETS)
+    with pytest.raises(
+        ConfigError, match=r"checkpoints.monitor must name a figure that episodes have, was 'validation/slippage/mean'"
+    ):
+        estimate(load("demo", ["training.checkpoints.monitor=validation/slippage/mean"]))
+    right = ("distance_left/mean", "component/effort/std", "num_episodes", "return/num_missing")
+    for name in (*(f"validation/far/{name}" for name in right), "train/update/loss/actor", "train/total_steps"):
+        estimated(name, SETS)
 
 
 def test_unless_the_file_says_more_the_first_of_several_sets_chooses_and_stops(file: Path, tmp_path: Path) -> None:
