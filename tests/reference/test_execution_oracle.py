@@ -127,7 +127,7 @@ def check(stores, case, branches):
 def test_simulator_agrees_with_plain_python_in_every_branch(stores):
     branches = Counter()
 
-    @settings(max_examples=400, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=400, derandomize=True, database=None)
     @given(case=cases())
     def agree(case):
         check(stores, case, branches)

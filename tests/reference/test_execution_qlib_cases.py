@@ -286,9 +286,25 @@ def test_the_terminal_reward_is_paid_once_against_the_orders_window(store, side)
         paid.append(ThresholdedTerminalReward().reward(stepped.outcome, status(number, bool(stepped.terminated[0])))[0])
     window = store.array("close")[1, 90:180]
     average = 0.5 * window[:30].mean() + 0.5 * window[60:].mean()
-    ratio = average / window.mean() if side == SELL else window.mean() / average
-    assert ratio < 1.1
+    ratio, of_the_day = ((average / twap) ** -side for twap in (window.mean(), store.array("close")[1].mean()))
+    assert ratio < 1.1 and (ratio < 1.0) != (of_the_day < 1.0)
     assert paid == [0.0, 0.0, 0.0 if ratio >= 1.0 else -1.0]
+
+
+def test_a_part_filled_order_gets_its_terminal_reward(store):
+    # D6, Q5: QlibRL pays it to orders that fill whole, and to those that have a step to go.
+    paid, wanted = [], []
+    for side in (BUY, SELL):
+        simulator, state = begin(store, order(store, 1e6, side), ticks_per_step=195, cap=1e-3)
+        for number in (1, 2):
+            stepped = step(simulator, state, 1e6)
+            state = stepped.state
+            paid.append(ThresholdedTerminalReward().reward(stepped.outcome, status(number, bool(stepped.terminated[0])))[0])
+        assert 0.0 < state.remaining[0] < 1e6
+        volume, price = store.array("volume")[1], store.array("close")[1]
+        ratio = ((price * volume).sum() / volume.sum() / price.mean()) ** -side
+        wanted += [0.0, -1.0 if ratio < 1.0 else 0.0]
+    assert paid == wanted and -1.0 in wanted
 
 
 def test_forced_completion_uses_spare_capacity_of_the_whole_step(store):

@@ -130,10 +130,11 @@ def test_resets_after_a_seeded_one_are_decided_by_it():
     assert not hasattr(env.unwrapped, "seed")
 
 
-def test_seeds_of_their_own_have_observations_of_their_own():
+@pytest.mark.parametrize("form", [spend_parts, looped_spend_parts])
+def test_seeds_of_their_own_have_observations_of_their_own(form):
     """T30: every lane shows what belongs to its seed, and not a neighbour's."""
     seeds = spend_seeds(40)
-    rollout = whole_episodes(spend_parts(), SameAction(SpendAction.action_space, 0), seeds, 16).rollout
+    rollout = whole_episodes(form(), SameAction(SpendAction.action_space, 0), seeds, 16).rollout
     shown = rollout.next_reference["past"]
     assert len({row.tobytes() for row in shown[-1]}) == 40
     np.testing.assert_array_equal(shown[-1], seeds.world[:, 1:].astype(np.float32))

@@ -13,8 +13,8 @@ from rlcore.agents.build_agent import build_agent
 from rlcore.agents.specs import MLPSpec
 from rlcore.foundation.errors import CheckpointError
 from rlcore.training.trainer import Trainer
-from tests.agents_toy import a2c_spec, alive_count, dqn_spec, make_agent, make_rollout, ppo_spec
-from tests.training_toy import assert_same, toy_vessel, walk_parts
+from tests.agents_toy import a2c_spec, alive_count, discrete_sac_spec, dqn_spec, make_agent, make_rollout, ppo_spec, sac_spec
+from tests.training_toy import HoverPush, assert_same, hover_parts, hover_vessel, toy_vessel, walk_parts
 
 torch.set_num_threads(1)
 SCALED = MLPSpec(sizes=(8,), observation_scaling="running")
@@ -29,14 +29,21 @@ def test_every_transition_of_a_long_iteration_is_learnt_from():
 
 
 def fitted(spec, root_seed=3):
-    parts = walk_parts()
+    """Return the end of a training: of walks for a choice among actions, of hovering for a SAC."""
+    push = HoverPush() if spec.kind == "sac" else None
+    parts = walk_parts() if push is None else hover_parts(push)
     spaces = parts.state_interpreter.observation_space, parts.action_interpreter.action_space
-    vessel = toy_vessel(build_agent(spec, *spaces, parts.state_interpreter, root_seed=root_seed, device="cpu"))
+    agent = build_agent(spec, *spaces, parts.state_interpreter, root_seed=root_seed, device="cpu")
+    vessel = toy_vessel(agent) if push is None else hover_vessel(agent, push)
     Trainer(max_iters=3).fit(vessel)
     return vessel.state_dict()
 
 
-@pytest.mark.parametrize("spec", [ppo_spec(), a2c_spec(), dqn_spec(learn_after=30)], ids=["ppo", "a2c", "dqn"])
+WARMING_UP = {"learn_after": 60}  # the first two iterations
+DECIDED = [ppo_spec(), a2c_spec(), dqn_spec(**WARMING_UP), sac_spec(**WARMING_UP), discrete_sac_spec(**WARMING_UP)]
+
+
+@pytest.mark.parametrize("spec", DECIDED, ids=[spec.kind for spec in DECIDED])
 def test_a_run_is_decided_by_its_roots(spec):
     """T24, T25: warm-up, exploration, batches and parameters; what the global generators say before makes no difference."""
     states = []
@@ -44,7 +51,7 @@ def test_a_run_is_decided_by_its_roots(spec):
         np.random.seed(seed)  # noqa: NPY002  # the global generator is what is tested
         torch.manual_seed(seed)
         states.append(fitted(spec))
-    assert_same(*states)  # of a DQN with every transition that it remembers
+    assert_same(*states)  # of those with a memory, every transition that they remember
     with pytest.raises(AssertionError):
         assert_same(states[0], fitted(spec, root_seed=4))
 

@@ -99,6 +99,7 @@ def test_no_number_is_squeezed_into_a_smaller_type(num_lanes):
     kept = episodes.rollout.reference
     assert {name: leaf.dtype for name, leaf in kept.items()} == {name: space.dtype for name, space in PRECISE.spaces.items()}
     assert (kept["third"] == 1 / 3).all() and (kept["large"] == 2**53 + 1).all() and (kept["small"] == np.float32(0.1)).all()
+    assert episodes.rollout.reward.dtype == np.float64  # or the next line would compare as float32, and always agree
     assert (episodes.rollout.reward == 2.0**24 + 1.0).all() and (episodes.episode_return == 3 * (2.0**24 + 1.0)).all()
     env = EnvWrapper(parts, SequenceSeedSet([0]), root=0)
     observation, _ = env.reset()
@@ -195,3 +196,13 @@ def test_a_stored_memory_is_the_one_that_was_decided_with():
         state = policy.decide(reference, state, None, None).internal_state
         fresh = policy.initial_internal_state(5)
         state = {name: np.where(terminated, fresh[name], value) for name, value in state.items()}
+
+
+@pytest.mark.parametrize("num_lanes", [1, 5])
+def test_a_stored_memory_of_whole_episodes_begins_anew_in_each(num_lanes):
+    """T45, T46: the state before the first decision is the fresh one, and each later one has seen a step more."""
+    rollout = whole_episodes(recall_parts(), Remembers(), SequenceSeedSet(range(20)), num_lanes).rollout
+    step, episode = np.nonzero(rollout.is_alive)
+    assert len(step) == rollout.num_steps == sum(2 + seed % 4 for seed in range(20)) < rollout.is_alive.size
+    np.testing.assert_array_equal(rollout.internal_state["seen"][step, episode], step)
+    np.testing.assert_array_equal(rollout.internal_state["cue"][step, episode], np.where(step == 0, -1, episode % NUM_CUES))

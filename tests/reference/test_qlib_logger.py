@@ -61,11 +61,15 @@ class Foreign(AuxiliaryInfo):
         return {"test_a": torch.tensor(233.0), "test_b": np.array(200), "place": state}
 
 
-def test_numbers_of_any_library_reach_the_table():
+def test_numbers_of_any_library_reach_the_file(tmp_path):
     """The same: 20 seeds, 20 rows, figures that are given as tensors or arrays, and observations that grow with the seed."""
     parts = looped_parts(Creeping, ShowPlace(), Push(), Free(), max_steps=1000, auxiliary=Foreign())
-    policy, seeds = RandomActions(Push.action_space), SequenceSeedSet(range(20))
-    frame = evaluate(parts, policy, seeds, RandomStreams(0), "test", 4).to_frame()
+    policy, seeds, logger = RandomActions(Push.action_space), SequenceSeedSet(range(20)), CsvLogger(tmp_path, ("test",))
+    with build_backend("shmem", 1, chunk_deadline_seconds=120) as backend:
+        table = evaluate(parts, policy, seeds, RandomStreams(0), "test", 4, backend=backend)
+    send_episodes([logger], "test", 0, table)
+    close_all([logger])
+    frame = pd.read_csv(next(tmp_path.glob("test*.csv")))
     assert len(frame) == 20
     assert (frame["auxiliary/test_a"] == 233.0).all() and (frame["auxiliary/test_b"] == 200.0).all()
     assert (np.diff(frame["auxiliary/place"]) > 0).all()  # QlibRL's rows come in any order: it compares the halves only

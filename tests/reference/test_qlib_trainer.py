@@ -6,6 +6,7 @@ generator, and the policy sees noise.
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +87,8 @@ def zero_vessel(episodes_per_iteration=500, learning_rate=1e-2):
 
 
 def test_ten_iterations_learn_the_task():
-    """The same; and the test is right in every episode, where QlibRL asks for 60 of 100."""
-    trainer = Trainer(max_iters=10)
+    """The same, in a worker process; and the test is right in every episode, where QlibRL asks for 60 of 100."""
+    trainer = Trainer(max_iters=10, finite_env_type="subproc", concurrency=1)
     vessel = zero_vessel()
     fitted = trainer.fit(vessel)
     assert (fitted.status, fitted.iteration, fitted.num_episodes) == ("completed", 10, 5000)
@@ -101,7 +102,9 @@ def test_a_trial_run_takes_so_many_episodes():
     """The same, in a worker process; a trial takes the first seeds, where QlibRL draws them from the global generator."""
     trainer = Trainer(max_iters=2, fast_dev_run=2, finite_env_type="shmem")
     assert trainer.fit(zero_vessel()).num_episodes == 4
+    assert multiprocessing.active_children() == []  # D20
     assert trainer.test(zero_vessel()).table["seed_id"].tolist() == [0, 1]
+    assert multiprocessing.active_children() == []
 
 
 class Remember(Callback):
