@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("no deadline", deadline=None)  # how long an example takes is the machine's business
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")

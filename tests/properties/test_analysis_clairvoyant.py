@@ -13,7 +13,7 @@ from rlcore.execution.clairvoyant import cheapest_fills
 from rlcore.execution.metrics import average_price, price_advantage_bps
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     prices=st.lists(st.integers(90, 110), min_size=3, max_size=4),
     capacities=st.lists(st.integers(0, 3), min_size=4, max_size=4),

@@ -38,7 +38,7 @@ from tests.environment_toys import (
     spend_seeds,
 )
 
-few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 worlds = st.builds(random_world, st.integers(0, 2**32), st.integers(1, 9))
 forms = st.sampled_from([spend_parts, looped_spend_parts])
 roots = st.integers(0, 2**63)

@@ -199,7 +199,7 @@ def pools(draw):
     return np.array(quantities), np.array(rows)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(pool=pools())
 def test_water_filling_is_even_and_fills_what_there_is_room_for(pool):
     quantity, capacity = pool

@@ -25,7 +25,7 @@ bar = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     bars=st.lists(bar, min_size=1, max_size=25, unique_by=lambda b: b[:3]).filter(lambda bars: any(b[3] for b in bars)),
     start=st.integers(0, 5),

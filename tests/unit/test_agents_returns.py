@@ -87,7 +87,7 @@ def scalar_advantages(reward, value, next_value, boundary, discount, gae_lambda)
     return result
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 9), lanes=st.integers(1, 5))
 def test_agrees_with_the_sum_written_out_and_with_tianshou(seed: int, steps: int, lanes: int) -> None:
     rng = np.random.default_rng(seed)
@@ -123,7 +123,7 @@ def test_a_boundary_at_every_step(at: int, ending: str) -> None:
         assert result[start, 0] == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), steps=st.integers(2, 9), lanes=st.integers(1, 4), data=st.data())
 def test_fragments_cut_anywhere_give_the_same_errors(seed: int, steps: int, lanes: int, data: st.DataObject) -> None:
     """The one-step errors of two fragments are those of the whole; advantages differ by what lies beyond the cut, discounted."""
@@ -281,7 +281,7 @@ def test_a_fragment_ends_where_its_lane_does() -> None:
     np.testing.assert_array_equal(is_boundary(nothing, nothing, alive), [[False, True], [False, True], [True, True]])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), rows=st.integers(1, 14), n=st.integers(1, 5))
 def test_windows_agree_with_loops(seed: int, rows: int, n: int) -> None:
     rng = np.random.default_rng(seed)

@@ -137,7 +137,7 @@ def check_exactly_once(lengths, num_lanes):
     assert sorted(map(tuple, asked.tolist())) == sorted(wanted)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(lengths=st.lists(st.integers(1, LONGEST), min_size=1, max_size=14), num_lanes=st.integers(1, 18))
 def test_every_seed_exactly_once_whatever_the_lengths(lengths, num_lanes):
     check_exactly_once(lengths, num_lanes)
