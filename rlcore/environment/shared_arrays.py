@@ -33,7 +33,8 @@ _MOMENT_SECONDS = 60.0  # between making a folder and locking it there is a mome
 
 # Each mapping keeps a file open, of which a process may have few (1024, or 256), and a job can have thousands of results.
 _MAX_MAPPINGS = 64
-_mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+# Not a WeakSet: its callbacks run at any moment, and a Ctrl-C that arrives in one is lost.
+_mappings: list[weakref.ref[mmap.mmap]] = []
 
 
 class SharedFolder:
@@ -125,10 +126,12 @@ def read_shared(path: Path) -> Any:
 
 def _mapped(file: IO[bytes]) -> mmap.mmap | None:
     """Return the file's content as a mapping; None: not here, or not so many."""
-    if sys.platform == "win32" or len(_mappings) >= _MAX_MAPPINGS:  # Windows does not remove files that are mapped
+    if len(_mappings) >= _MAX_MAPPINGS:
+        _mappings[:] = [one for one in _mappings if one() is not None]
+    if len(_mappings) >= _MAX_MAPPINGS or sys.platform == "win32":  # Windows does not remove files that are mapped
         return None
     mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    _mappings.add(mapping)
+    _mappings.append(weakref.ref(mapping))
     return mapping
 
 
