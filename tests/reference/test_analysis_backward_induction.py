@@ -65,13 +65,14 @@ def test_signal_problem() -> None:
 def test_the_optimum_is_the_best_of_all_plans() -> None:
     problem = signal_problem(steps=2, quantity=2)
     values = []
-    for choice in itertools.product(range(3), repeat=3 + 9):
-        first = np.array(choice[:3])  # by signal, from level 2
-        second = np.array(choice[3:]).reshape(3, 3)  # by level and signal
+    # By signal from level 2, then by level and signal; plans that buy back cannot be carried out.
+    downwards = [range(level + 1) for level in (2, 2, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2)]
+    for choice in itertools.product(*downwards):
         plan = np.zeros((2, 3, 3), np.int64)
-        plan[0, 2], plan[1] = first, second
+        plan[0, 2], plan[1] = choice[:3], np.array(choice[3:]).reshape(3, 3)
         with np.errstate(invalid="ignore"):
             values.append(evaluate_plan(problem, plan)[0, 2])
+    assert len(values) == 3**3 * 2**3 * 3**3
     best = np.max(np.nan_to_num(np.array(values), nan=-np.inf), axis=0)
     assert solve(problem).value[0, 2] == pytest.approx(best, abs=1e-12)
 

@@ -14,7 +14,7 @@ from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from rlcore.config.build import build_task, build_trainer, build_vessel
 from rlcore.config.estimate import estimate
 from rlcore.config.loading import load_experiment
-from rlcore.config.monitors import check_monitor
+from rlcore.config.monitors import check_figures, check_monitor
 from rlcore.config.task_experiment import TaskExperiment
 from rlcore.foundation.errors import ConfigError
 from rlcore.training.callbacks import EarlyStopping
@@ -89,29 +89,39 @@ def test_every_metric_of_a_training_may_be_monitored(file: Path, tmp_path: Path)
     names = [name for phase in ("train", "validation") for name in pd.read_csv(tmp_path / "training" / f"{phase}.csv").columns]
     metrics = [name for name in names if "/" in name]
     assert {"train/return/mean", "validation/near/return/mean", "validation/far/num_episodes"} <= set(metrics)
+    assert experiment.validation_phases == ("validation/near", "validation/far")
     for name in metrics:
-        load_experiment(file, [*quick, SETS, f"training.checkpoints.monitor={name}"])
+        check_monitor(("monitor",), name, experiment.validation_phases)
 
 
-@pytest.mark.parametrize("section", ["checkpoints={", "early_stopping={patience: 1, "])
-def test_a_trial_finds_a_figure_that_no_episode_has(file: Path, section: str) -> None:
-    def estimated(monitor: str, *sets: str) -> None:
-        estimate(load_experiment(file, [*sets, f"training.{section}monitor: {monitor}}}"]))
-
-    for wrong in ("validation/retrun/mean", "train/retrun/std"):
-        with pytest.raises(ConfigError, match=rf"monitor must name a figure that episodes have, was '{wrong}' .*mean 'return'\?"):
-            estimated(wrong)
+def test_a_trial_finds_a_figure_that_no_episode_has(file: Path) -> None:
+    stopping = "training.early_stopping={patience: 1, monitor: train/retrun/std}"
+    with pytest.raises(
+        ConfigError, match=r"early_stopping.monitor must name a figure that .*'train/retrun/std' .*mean 'return'\?"
+    ):
+        estimate(load_experiment(file, [stopping]))
     with pytest.raises(
         ConfigError, match=r"was 'validation/far/walls/mean' with 'walls': they have .*num_steps, return, reward/"
     ):
-        estimated("validation/far/walls/mean", SETS)
+        estimate(load_experiment(file, [SETS, "training.checkpoints.monitor=validation/far/walls/mean"]))
     with pytest.raises(
         ConfigError, match=r"checkpoints.monitor must name a figure that episodes have, was 'validation/slippage/mean'"
     ):
         estimate(load("demo", ["training.checkpoints.monitor=validation/slippage/mean"]))
-    right = ("distance_left/mean", "component/effort/std", "num_episodes", "return/num_missing")
-    for name in (*(f"validation/far/{name}" for name in right), "train/update/loss/actor", "train/total_steps"):
-        estimated(name, SETS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "validation/far/return/mean",
+        "validation/far/num_failed",
+        "train/return/num_missing",
+        "train/update/loss",
+        "train/total_steps",
+    ],
+)
+def test_a_figure_that_episodes_have_may_be_monitored(name: str) -> None:
+    check_figures([(("monitor",), name)], ("train", "validation/near", "validation/far"), ["return", "num_steps"])
 
 
 def test_unless_the_file_says_more_the_first_of_several_sets_chooses_and_stops(file: Path, tmp_path: Path) -> None:
