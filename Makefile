@@ -9,7 +9,7 @@ export DO_NOT_TRACK := true
 export MLFLOW_DISABLE_TELEMETRY := true
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
-.PHONY: setup demo test check format test-learning chaos bench pictures clean
+.PHONY: setup demo test check format test-learning chaos bench bench-workers pictures clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,9 @@ chaos: setup
 
 bench: setup
 	$(BIN)/fillwright bench
+
+bench-workers: setup
+	$(BIN)/python -m tests.benchmarks.sleeping_environment
 
 pictures: setup
 	$(BIN)/python infra/take_pictures.py pictures
