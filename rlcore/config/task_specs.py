@@ -22,7 +22,7 @@ from rlcore.config.training_specs import Count
 if TYPE_CHECKING:
     from rlcore.contracts.auxiliary_info import AuxiliaryInfo
     from rlcore.contracts.interpreters import ActionInterpreter, StateInterpreter
-    from rlcore.contracts.reward import Reward
+    from rlcore.contracts.reward import Reward, Terms
     from rlcore.contracts.seeds import SeedSet
     from rlcore.contracts.simulator import Simulator
     from rlcore.environment.parts import EnvironmentParts, SpaceChecks
@@ -97,7 +97,8 @@ class EpisodeRewardSpec(Spec):
     """What the term is multiplied with before the terms are added up."""
 
     @abstractmethod
-    def build(self, shape: EpisodeShape) -> Reward[Any]: ...
+    def build(self, shape: EpisodeShape) -> Reward[Any] | Terms:
+        """Return the reward; or several by name, with weights of their own, which all show as ``<term>.<name>``."""
 
 
 class EpisodeAuxiliarySpec(Spec):

@@ -97,6 +97,28 @@ def register(registry):
     registry.register("auxiliary", "distance", DistanceSpec)
 """
 
+# A term that is made of two.
+NESTED = """\
+from typing import Literal
+from rlcore.config import EpisodeRewardSpec
+from rlcore.contracts import Reward
+
+class Constant(Reward):
+    def __init__(self, value):
+        self.value = value
+    def reward(self, outcome, status):
+        return self.value
+
+class TollSpec(EpisodeRewardSpec):
+    '''What the road and the bridge take.'''
+    kind: Literal["toll"]
+    def build(self, shape):
+        return {"road": (Constant(-1.0), 2.0), "bridge": (Constant(-4.0), 0.5)}
+
+def register(registry):
+    registry.register("reward", "toll", TollSpec)
+"""
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -147,6 +169,19 @@ def test_a_task_can_be_given_whole_and_for_lanes(file: Path, tmp_path: Path) -> 
         task.parts, SameAction(task.parts.action_interpreter.action_space, 0), task.seeds.test, RandomStreams(0), "test", 4
     )
     assert table.summary()["return/mean"] == 0.5
+
+
+def test_a_term_may_be_made_of_several(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "toll.py").write_text(NESTED)
+    plugins = f"plugins=[{tmp_path / TASK_PLUGIN}, {tmp_path / 'toll.py'}]"
+    task = build_task(load(file, plugins, "task.reward.toll={kind: toll, weight: 0.1}", "task.seeds.test.initial_states=[3]"))
+    assert task.parts.reward.weights == {"arrival": 1.0, "effort": 0.05, "toll.road": 0.2, "toll.bridge": 0.05}
+    action = SameAction(task.parts.action_interpreter.action_space, 0)
+    summary = evaluate(task.parts, action, task.seeds.test, RandomStreams(0), "test", 1).summary()
+    # Three steps home; each pays 0.05 of effort, 0.1 · 2 · 1 to the road and 0.1 · 0.5 · 4 to the bridge.
+    paid = {name: summary[f"reward/{name}/mean"] for name in ("arrival", "effort", "toll.road", "toll.bridge")}
+    assert paid == pytest.approx({"arrival": 1.0, "effort": -0.15, "toll.road": -0.6, "toll.bridge": -0.6})
+    assert summary["return/mean"] == pytest.approx(-0.35)
 
 
 def test_auxiliary_figures_stand_in_the_episode_table(file: Path, tmp_path: Path) -> None:
