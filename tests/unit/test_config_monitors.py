@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from flows.cli.experiments import load
-from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from rlcore.config.build import build_task, build_trainer, build_vessel
 from rlcore.config.estimate import estimate
 from rlcore.config.loading import load_experiment
@@ -21,14 +19,6 @@ from rlcore.training.callbacks import EarlyStopping
 from rlcore.training.checkpoint_writer import CheckpointWriter
 
 SETS = "task.seeds.validation={near: {kind: values, initial_states: [1]}, far: {kind: values, initial_states: [9]}}"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / TASK_PLUGIN).write_bytes((resources.files("flows.cli") / "starting_task.py").read_bytes())
-    path = tmp_path / "experiment.yaml"
-    path.write_text(TASK_EXPERIMENT_TEXT)
-    return path
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -118,15 +117,6 @@ class TollSpec(EpisodeRewardSpec):
 def register(registry):
     registry.register("reward", "toll", TollSpec)
 """
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """What ``fillwright init --task`` writes."""
-    (tmp_path / TASK_PLUGIN).write_bytes((resources.files("flows.cli") / "starting_task.py").read_bytes())
-    path = tmp_path / "experiment.yaml"
-    path.write_text(TASK_EXPERIMENT_TEXT)
-    return path
 
 
 def load(file: Path, *overrides: str) -> TaskExperiment:

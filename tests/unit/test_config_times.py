@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
 from rlcore.config.build import build_task, build_trainer, build_vessel
 from rlcore.config.loading import load_experiment
 from rlcore.foundation.errors import EvaluationError
 
 QUICK = ["training.iterations=3", "training.episodes_per_iteration=8", "training.lanes=4", "training.validate_every=1"]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / TASK_PLUGIN).write_bytes((resources.files("flows.cli") / "starting_task.py").read_bytes())
-    path = tmp_path / "experiment.yaml"
-    path.write_text(TASK_EXPERIMENT_TEXT)
-    return path
 
 
 def fit(file: Path, *overrides: str) -> Path:

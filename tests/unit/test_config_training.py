@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from flows.cli.init import TASK_EXPERIMENT_TEXT, TASK_PLUGIN
+from flows.cli.init import TASK_PLUGIN
 from rlcore.config.build import build_task, build_trainer, build_vessel
 from rlcore.config.loading import load_experiment, make_registry
 from rlcore.foundation.errors import ConfigError
@@ -61,14 +60,6 @@ class CountSpec(LoggerSpec):
 def register(registry):
     registry.register("logger", "count", CountSpec)
 """
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / TASK_PLUGIN).write_bytes((resources.files("flows.cli") / "starting_task.py").read_bytes())
-    path = tmp_path / "experiment.yaml"
-    path.write_text(TASK_EXPERIMENT_TEXT)
-    return path
 
 
 def fit(file: Path, *overrides: str) -> tuple[FitResult, Path]:

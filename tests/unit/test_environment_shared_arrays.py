@@ -225,7 +225,7 @@ def test_a_place_without_locks_is_used_and_never_cleared(places, monkeypatch):
     assert left_in(places) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not remove files that are mapped: there results are copied")
 def test_thousands_of_results_at_once_need_few_open_files(tmp_path):
     """A mapping keeps its file open, and a process may have 1024 of them on most machines, or 256."""
     import resource
